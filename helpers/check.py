@@ -4,17 +4,17 @@ In a notebook a check also says where one stands: a line below its card, and `ch
 
 from typing import Any
 
-from . import rooms
+from . import registry
 from .progress import Door, in_notebook, progress
 
 __all__ = ["progress"]
 
 
 def __getattr__(name: str) -> Any:
-    if in_notebook() and name in rooms.offered("checks"):
+    if in_notebook() and name in registry.offered("checks"):
         return Door(name)
-    return rooms.find("checks", name)
+    return registry.find("checks", name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *rooms.offered("checks")])
+    return sorted([*__all__, *registry.offered("checks")])

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from inspect import isfunction
 from typing import Any
 
-from . import rooms
+from . import registry
 
 
 def __getattr__(name: str) -> Any:
-    found = rooms.find("plots", name)
+    found = registry.find("plots", name)
     return _described(found) if isfunction(found) else found
 
 
@@ -19,4 +19,4 @@ def _described(draw: Callable) -> Callable:
 
 
 def __dir__() -> list[str]:
-    return sorted(rooms.offered("plots"))
+    return sorted(registry.offered("plots"))

@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from . import rooms
+from . import registry
 
 UNITS = Path(__file__).with_name("units.json")  # `attn build` makes it from the notebooks
 LOADING = "Loading the checks: a few seconds, before the first one only …"
@@ -115,13 +115,13 @@ class Door:
     def __call__(self, *answers: Any, **options: Any) -> Any:
         with _loading() if Door.first else contextlib.nullcontext():
             Door.first = False
-            score = rooms.find("checks", self._name)(*answers, **options)
+            score = registry.find("checks", self._name)(*answers, **options)
         if "cases" not in options:  # the grader's own inputs are no progress of a student's
             score.below = noted(self._name, float(score))
         return score
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(rooms.find("checks", self._name), name)
+        return getattr(registry.find("checks", self._name), name)
 
 
 def noted(exercise: str, earned: float) -> str:

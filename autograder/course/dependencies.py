@@ -35,7 +35,8 @@ def score_dependencies(unit: str, imported: Iterable[Path] = ()) -> tuple[Path, 
     room = visibility.room(unit)
     own = [path for path in sorted((visibility.HELPERS / room).rglob("*.py")) if not is_picture(path)]
     hidden = PACKAGES / "autograder" / "hidden" / f"{room}.py"
-    return _reached([*_of_no_room(), *own, *([hidden] if hidden.is_file() else []), *imported])
+    found = _reached([*_of_no_room(), *own, *([hidden] if hidden.is_file() else []), *imported])
+    return tuple(sorted({*found, *(words for path in found if (words := path.with_suffix(".md")).is_file())}))
 
 
 def is_picture(path: Path) -> bool:
@@ -58,9 +59,9 @@ def named_pictures(source: str) -> list[str]:
 def picture_files(names: Iterable[str]) -> tuple[Path, ...]:
     """The files that draw these pictures: their modules, what those import of other pictures, and what all pictures
     share. The references are not among them: their numbers are held by tests, and stay."""
-    from helpers import rooms  # here, for `helpers` imports torch
+    from helpers import registry  # here, for `helpers` imports torch
 
-    known = rooms.offered(PICTURES)
+    known = registry.offered(PICTURES)
     starts = [PACKAGES / (known[name].replace(".", "/") + ".py") for name in names if name in known]
     shared = [visibility.HELPERS / name for name in SHARED_BY_PICTURES]
     return tuple(path for path in _reached(starts) if path in shared or path.parent.name == PICTURES)

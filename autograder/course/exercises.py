@@ -81,13 +81,13 @@ def calls(cell: NotebookNode) -> list[Call]:
 
 def find_check(name: str) -> Any | None:
     """The check of an exercise, or None. CourseError where the module that offers it can't be imported."""
-    from helpers import rooms  # here, for it brings torch along: build and intake need none
+    from helpers import registry  # here, for it brings torch along: build and intake need none
 
-    module = rooms.offered("checks").get(name)
+    module = registry.offered("checks").get(name)
     if module is None:
         return None
     try:
-        found = rooms.find("checks", name)
+        found = registry.find("checks", name)
     except Exception as error:
         raise CourseError(_unloaded(module, error)) from error
     return found if callable(found) else None

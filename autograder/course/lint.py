@@ -100,9 +100,9 @@ def _cell(cell: NotebookNode) -> Iterator[str]:
 
 
 def _pictures(cell: NotebookNode) -> Iterator[str]:
-    from helpers import rooms
+    from helpers import registry
 
-    known = rooms.offered("plots")
+    known = registry.offered("plots")
     for name in dependencies.named_pictures(cell.source):
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)

@@ -16,9 +16,10 @@ from autograder.course import dependencies, repository_url, visibility
 from autograder.course.paths import LITTER, PACKAGES, Course
 from autograder.errors import BAD_INPUT, CourseError
 from autograder.sanitize_terminal import printable
+from helpers.engine import hints
 
 WHEEL = "attention_course-*.whl"
-PACKED_TOO = ("engine/slips.py",)
+PACKED_TOO = "engine/common_misconceptions", "engine/families/"
 """What holds answers, outside of the rooms."""
 STUB = '''"""Packed, so that nobody reads an answer by accident."""
 {public}
@@ -155,19 +156,23 @@ def _put(path: Path, build: Path) -> None:
         shutil.copyfile(path, target)
         return
     text = path.read_text(encoding="utf-8")
+    if path.suffix == ".md":
+        target.with_suffix(hints.PACKED).write_bytes(zlib.compress(text.encode(), 9))
+        return
     target.write_text(STUB.format(public=_public(text)), encoding="utf-8")
     target.with_suffix(".bin").write_bytes(zlib.compress(text.encode(), 9))
 
 
 def is_packed(path: Path) -> bool:
-    """Whether a module holds answers: references and checks do, pictures and the engine don't."""
+    """Whether a file holds answers: references, checks and their hints do, pictures and the engine don't."""
     inside = path.relative_to(visibility.HELPERS)
     in_room = inside.parts[0] in dependencies.rooms() and not dependencies.is_picture(path)
-    return path.suffix == ".py" and path.name != "__init__.py" and (in_room or inside.as_posix() in PACKED_TOO)
+    told = in_room or inside.as_posix().startswith(PACKED_TOO)
+    return path.suffix in (".py", ".md") and path.name != "__init__.py" and told
 
 
 def _public(text: str) -> str:
-    """The module's `__all__`, by which its checks are found without being run (see helpers/rooms.py)."""
+    """The module's `__all__`, by which its checks are found without being run (see helpers/registry.py)."""
     for node in ast.parse(text).body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "__all__":
             return ast.unparse(node)

@@ -40,7 +40,7 @@ def create_exercise(course: Course, unit: str, name: str, points: int = 1) -> li
     _nothing_in_the_way(course, made)
     more = {
         f"autograder/hidden/{room}.py": lambda text: _appended(
-            _importing_sized(text), _render(scaffold_templates.HIDDEN, words)
+            _importing_random_case(text), _render(scaffold_templates.HIDDEN, words)
         ),
         f"autograder/alternatives/{room}.py": lambda text: _appended(
             text, _render(scaffold_templates.ALTERNATIVES, words), 2
@@ -126,12 +126,12 @@ def _appended(text: str, more: str, blank: int = 0) -> str:
     return "\n".join(lines) + "\n" * (1 + blank) + more
 
 
-def _importing_sized(text: str) -> str:
+def _importing_random_case(text: str) -> str:
     """Hidden cases with the import that their stub needs."""
-    if re.search(r"^from helpers\.engine\.cases import .*\bsized\b", text, re.MULTILINE):
+    if re.search(r"^from helpers\.engine\.cases import .*\brandom_case\b", text, re.MULTILINE):
         return text
     title, rest = text.split('"""\n', 1)
-    return f'{title}"""\n\nfrom helpers.engine.cases import sized\n{rest}'
+    return f'{title}"""\n\nfrom helpers.engine.cases import random_case\n{rest}'
 
 
 def _with_section(text: str, section: str) -> str:

@@ -16,7 +16,7 @@ def {{ id }}(x: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
 CHECK = '''\
 """The check of {{ id }}."""
 
-from helpers.engine.cases import sized
+from helpers.engine.cases import random_case
 from helpers.engine.check import Check, Misconception
 
 from ..{{ module }} import {{ id }} as reference
@@ -31,8 +31,8 @@ def returned_as_it_came(x):
 {{ id }} = Check(
     reference=reference,
     cases=[
-        sized(n=5, d=4),  # TO FILL IN {{ id }}: inputs that tell right from wrong; no two sizes of a case are equal
-        sized(n=7, d=3),
+        random_case(n=5, d=4),  # TO FILL IN {{ id }}: inputs that tell right from wrong; no two sizes of a case are equal
+        random_case(n=7, d=3),
     ],
     misconceptions=[
         Misconception(
@@ -45,7 +45,7 @@ def returned_as_it_came(x):
 '''
 
 HIDDEN = """\
-{{ id }} = [sized(n=6, d=5)]  # TO FILL IN {{ id }}: hidden cases, other inputs of the same kinds
+{{ id }} = [random_case(n=6, d=5)]  # TO FILL IN {{ id }}: hidden cases, other inputs of the same kinds
 """
 
 ALTERNATIVES = """\
@@ -134,7 +134,7 @@ ROOM = '''\
 HIDDEN_MODULE = '''\
 """Hidden cases of unit {{ unit[:2] }}."""
 
-from helpers.engine.cases import sized
+from helpers.engine.cases import random_case
 '''
 
 ALTERNATIVES_MODULE = '''\

@@ -38,7 +38,7 @@ def _compiler(unit: str) -> tuple[str, ...]:
 
 
 def checks_of(unit: str) -> list[str]:
-    """The modules with the unit's checks: those that offer something (helpers/rooms.py would bring PyTorch along)."""
+    """The modules with the unit's checks: those that offer something (helpers/registry.py would bring PyTorch along)."""
     files = sorted((HELPERS / room(unit) / "checks").glob("*.py"))
     return [
         f"helpers.{room(unit)}.checks.{file.stem}" for file in files if OFFERS.search(file.read_text(encoding="utf-8"))

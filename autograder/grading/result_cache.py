@@ -49,7 +49,7 @@ def unit_version(unit: str, imported: frozenset[Path] = frozenset()) -> str:
 
 
 def _sources(parts: tuple[str, ...]) -> list[Path]:
-    found = (path for part in parts for path in [PACKAGES / part, *(PACKAGES / part).rglob("*.py")])
+    found = (path for part in parts for path in [PACKAGES / part, *(PACKAGES / part).rglob("*.[pm][yd]")])
     return sorted(path for path in found if path.is_file())
 
 

@@ -10,33 +10,32 @@ from helpers.beyond_quadratic.checks.decayed_attention import (
     resets,
 )
 from helpers.beyond_quadratic.checks.delta_rule import few_keys, long_written, written
+from helpers.beyond_quadratic.checks.global_local import far_global, long_global
 from helpers.beyond_quadratic.checks.linear_attention import large_after_small, long_causal, long_chunks, long_sequences
-from helpers.beyond_quadratic.checks.sparse import (
-    far_global,
-    listed_keys,
-    long_global,
-    long_local,
-    with_a_token_of_zeros,
-)
-from helpers.engine.cases import as_float64, sized
+from helpers.beyond_quadratic.checks.local_attention import long_local
+from helpers.beyond_quadratic.checks.sparse import with_a_token_of_zeros
+from helpers.beyond_quadratic.checks.strided_sparse import listed_keys
+from helpers.engine.cases import as_float64, random_case
 
 local_attention = [
-    with_a_token_of_zeros(sized(n=13, d=2, d_v=4, w=5)),
-    sized(batch=(4,), n=6, d=3, d_v=3, w=0),
-    sized(n=1, d=4, d_v=2, w=2, label="one token"),
-    sized(n=12, d=3, d_v=4, w=2, dtype=torch.float64, gradient=True, label="gradients, in float64"),
+    with_a_token_of_zeros(random_case(n=13, d=2, d_v=4, w=5)),
+    random_case(batch=(4,), n=6, d=3, d_v=3, w=0),
+    random_case(n=1, d=4, d_v=2, w=2, label="one token"),
+    random_case(n=12, d=3, d_v=4, w=2, dtype=torch.float64, gradient=True, label="gradients, in float64"),
     long_local(350, 2, 5, 4),
 ]
 global_local = [
-    with_a_token_of_zeros(sized(n=12, d=3, d_v=4, w=3, g=2)),
-    sized(n=8, d=4, d_v=3, w=2, g=0, label="no global token"),
-    sized(n=6, d=6, d_v=6, w=1, g=1, label="n = d = d_v = 6"),
-    sized(batch=(2,), n=7, d=4, d_v=2, w=1, g=5, dtype=torch.float64, gradient=True, label="gradients, in float64"),
+    with_a_token_of_zeros(random_case(n=12, d=3, d_v=4, w=3, g=2)),
+    random_case(n=8, d=4, d_v=3, w=2, g=0, label="no global token"),
+    random_case(n=6, d=6, d_v=6, w=1, g=1, label="n = d = d_v = 6"),
+    random_case(
+        batch=(2,), n=7, d=4, d_v=2, w=1, g=5, dtype=torch.float64, gradient=True, label="gradients, in float64"
+    ),
     long_global(380, 5, 2, 4, 3),
     far_global(12, 4, 3, 1),
 ]
 strided_sparse = {
-    "strided_keys": [sized(n=1), sized(n=7), sized(n=64), sized(n=101)],
+    "strided_keys": [random_case(n=1), random_case(n=7), random_case(n=64), random_case(n=101)],
     "gathered_attention": [
         with_a_token_of_zeros(listed_keys(7, 5, 5, 2, 4)),
         listed_keys(3, 12, 2, 5, 2, batch=(4,)),
@@ -44,30 +43,32 @@ strided_sparse = {
     ],
 }
 low_rank_attention = [
-    sized(n=7, m=4, d=6, d_v=2, r=3),
-    sized(n=5, m=9, d=4, d_v=3, r=1, label="one summary"),
-    sized(batch=(2,), n=3, m=7, d=5, d_v=4, r=4, dtype=torch.float64, gradient=True, label="gradients, in float64"),
+    random_case(n=7, m=4, d=6, d_v=2, r=3),
+    random_case(n=5, m=9, d=4, d_v=3, r=1, label="one summary"),
+    random_case(
+        batch=(2,), n=3, m=7, d=5, d_v=4, r=4, dtype=torch.float64, gradient=True, label="gradients, in float64"
+    ),
 ]
 linear_attention = {
     "linear_attention": [
-        sized(n=6, m=3, d=7, d_v=4),
-        sized(batch=(2,), n=3, m=5, d=4, d_v=4, dtype=torch.float64, gradient=True, label="gradients"),
+        random_case(n=6, m=3, d=7, d_v=4),
+        random_case(batch=(2,), n=3, m=5, d=4, d_v=4, dtype=torch.float64, gradient=True, label="gradients"),
         long_sequences(400, 300, 3, 5),
     ],
     "recurrent_linear_attention": [
-        sized(batch=(4,), n=9, d=2, d_v=6),
-        sized(n=1, d=3, d_v=2),
-        sized(n=5, d=5, d_v=5),
+        random_case(batch=(4,), n=9, d=2, d_v=6),
+        random_case(n=1, d=3, d_v=2),
+        random_case(n=5, d=5, d_v=5),
         long_causal(250, 5, 4),
     ],
     "chunked_linear_attention": [
-        sized(n=13, d=4, d_v=3, c=5),
-        sized(batch=(2,), n=6, d=3, d_v=2, c=6),
-        sized(n=7, d=3, d_v=2, c=1),
-        sized(n=6, d=6, d_v=6, c=3),
+        random_case(n=13, d=4, d_v=3, c=5),
+        random_case(batch=(2,), n=6, d=3, d_v=2, c=6),
+        random_case(n=7, d=3, d_v=2, c=1),
+        random_case(n=6, d=6, d_v=6, c=3),
         long_chunks(601, 3, 4, 30),
-        as_float64(sized(n=11, d=5, d_v=2, c=6)),
-        as_float64(sized(n=9, d=3, d_v=4, c=3)),
+        as_float64(random_case(n=11, d=5, d_v=2, c=6)),
+        as_float64(random_case(n=9, d=3, d_v=4, c=3)),
         large_after_small(11, 4, 3, 5),
     ],
 }
@@ -102,10 +103,10 @@ delta_rule = [
     long_written(250, 5, 4),
 ]
 cost_of_all = {
-    "local_flops": [sized(n=1000, d=8, w=10)],
-    "global_local_flops": [sized(n=1000, d=8, w=10, g=7)],
-    "strided_flops": [sized(n=900, d=8)],
-    "low_rank_flops": [sized(n=1000, d=8, r=30)],
-    "linear_flops": [sized(n=1000, d=128)],
-    "chunked_flops": [sized(n=1000, d=8, c=20)],
+    "local_flops": [random_case(n=1000, d=8, w=10)],
+    "global_local_flops": [random_case(n=1000, d=8, w=10, g=7)],
+    "strided_flops": [random_case(n=900, d=8)],
+    "low_rank_flops": [random_case(n=1000, d=8, r=30)],
+    "linear_flops": [random_case(n=1000, d=128)],
+    "chunked_flops": [random_case(n=1000, d=8, c=20)],
 }  # fmt: skip

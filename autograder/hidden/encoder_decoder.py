@@ -2,11 +2,13 @@
 
 import torch
 
-from helpers.encoder_decoder.checks.decoding import sentence, tree
-from helpers.encoder_decoder.checks.layers import _decoder, _encoder
-from helpers.encoder_decoder.checks.model import _model
-from helpers.encoder_decoder.checks.training import _exam, _targets
-from helpers.engine.cases import Drawn, given, sized
+from helpers.encoder_decoder.checks.beam_search import tree
+from helpers.encoder_decoder.checks.decoder_layer import _decoder
+from helpers.encoder_decoder.checks.encoder_decoder import _model
+from helpers.encoder_decoder.checks.encoder_layer import _encoder
+from helpers.encoder_decoder.checks.greedy_decode import sentence
+from helpers.encoder_decoder.checks.train_reversal import _exam, _targets
+from helpers.engine.cases import RandomArg, explicit_case, random_case
 
 EncoderLayer = [
     _encoder("one head, d_ff = 9, padding", b=4, m=6, d=5, h=1, d_ff=9, masks="padding"),
@@ -47,9 +49,11 @@ EncoderDecoder = [
 ]
 train_reversal = {
     "teacher_forcing": [
-        given("5 targets of up to 9 tokens", _targets(5, 9, shortest=3)),
-        given("two of up to 2", _targets(2, 2)),
-        given("one target of one token", Drawn(lambda generator: torch.randint(3, 23, (1, 1), generator=generator))),
+        explicit_case("5 targets of up to 9 tokens", _targets(5, 9, shortest=3)),
+        explicit_case("two of up to 2", _targets(2, 2)),
+        explicit_case(
+            "one target of one token", RandomArg(lambda generator: torch.randint(3, 23, (1, 1), generator=generator))
+        ),
     ],
     "exact_match": [
         _exam("21 strings of up to 6 tokens", 21, 6, 9),
@@ -58,15 +62,15 @@ train_reversal = {
     "train_reversal": [],
 }
 greedy_decode = [
-    given("5 sentences, END at once in one", (1, 4, 7, 2, 5), sentence(5, 8), 11),
-    given("all cut off at 3", (6, 9), sentence(2, 3), 3),
-    given("two tokens at most", (4, 1, 2), sentence(3, 4), 2),
+    explicit_case("5 sentences, END at once in one", (1, 4, 7, 2, 5), sentence(5, 8), 11),
+    explicit_case("all cut off at 3", (6, 9), sentence(2, 3), 3),
+    explicit_case("two tokens at most", (4, 1, 2), sentence(3, 4), 2),
 ]
 beam_search = [
-    given("9 words, k = 3, at most 10 tokens", tree(71, 9, 0.0), 3, 10, 0.7),
-    given("4 words, k = 4, at most 6 tokens", tree(73, 4, 0.0), 4, 6, 0.5),
-    given("one token at most, k = 3", tree(74, 9, 0.0), 3, 1, 0.8),
-    given("12 words, k = 6, at most 5 tokens", tree(72, 12, 0.5), 6, 5, 1.0),
+    explicit_case("9 words, k = 3, at most 10 tokens", tree(71, 9, 0.0), 3, 10, 0.7),
+    explicit_case("4 words, k = 4, at most 6 tokens", tree(73, 4, 0.0), 4, 6, 0.5),
+    explicit_case("one token at most, k = 3", tree(74, 9, 0.0), 3, 1, 0.8),
+    explicit_case("12 words, k = 6, at most 5 tokens", tree(72, 12, 0.5), 6, 5, 1.0),
 ]
-enc_dec_cost = [sized(n=33, m=12, d=10), sized(n=2, m=1, d=512)]
+enc_dec_cost = [random_case(n=33, m=12, d=10), random_case(n=2, m=1, d=512)]
 enc_dec_cost_terms = []

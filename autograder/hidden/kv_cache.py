@@ -2,26 +2,20 @@
 
 import torch
 
-from helpers.engine.cases import Drawn, given, sized
-from helpers.kv_cache.checks.cache import cache_steps
-from helpers.kv_cache.checks.decoding import (
-    bidirectional_attention,
-    causal_attention,
-    fed_in_chunks,
-    grouped_heads,
-    random_prompt,
-    random_tokens,
-    riddle_model,
-    small_transformer,
-)
-from helpers.kv_cache.checks.decoding_cost import published_model
+from helpers.engine.cases import RandomArg, explicit_case, random_case
+from helpers.kv_cache.checks.bidirectional_cannot_cache import bidirectional_attention, causal_attention, random_tokens
+from helpers.kv_cache.checks.cache_bytes import published_model
+from helpers.kv_cache.checks.decode_step import fed_in_chunks
+from helpers.kv_cache.checks.generate_cached import random_prompt, riddle_model, small_transformer
+from helpers.kv_cache.checks.kv_cache import cache_steps
 from helpers.kv_cache.checks.latent_attention import latent_step
+from helpers.kv_cache.checks.mqa_gqa_cache import grouped_heads
 from helpers.kv_cache.checks.paged_cache import requests
 from helpers.kv_cache.checks.quantized_cache import cached_rows
-from helpers.kv_cache.checks.ragged import random_prompts, real_tokens
+from helpers.kv_cache.checks.ragged_batch import random_prompts, real_tokens
 from helpers.kv_cache.checks.sliding_cache import window_case
 
-redundant_projections = [sized(n=37, layers=5), sized(n=2, layers=3)]
+redundant_projections = [random_case(n=37, layers=5), random_case(n=2, layers=3)]
 what_to_store = []
 new_operations = []
 KVCache = [
@@ -38,19 +32,19 @@ decode_step = [
     fed_in_chunks("four sequences of 4 tokens, d = 4", 1, 3, b=4, h=2, d_h=2),
 ]
 generate_cached = [
-    given("a prompt of 11, 1 new token", riddle_model(103), random_prompt(2, 11, 103), 1),
-    given("4 prompts of 4, 20 new tokens", riddle_model(107), random_prompt(4, 4, 107), 20),
-    given("a small Transformer, other weights", Drawn(small_transformer), random_prompt(1, 8, 31), 15),
+    explicit_case("a prompt of 11, 1 new token", riddle_model(103), random_prompt(2, 11, 103), 1),
+    explicit_case("4 prompts of 4, 20 new tokens", riddle_model(107), random_prompt(4, 4, 107), 20),
+    explicit_case("a small Transformer, other weights", RandomArg(small_transformer), random_prompt(1, 8, 31), 15),
 ]
 bidirectional_cannot_cache = [
-    given("bidirectional attention, n = 8, d = 3", bidirectional_attention(3), *random_tokens(8, 3)),
-    given("causal attention, n = 2, d = 6", causal_attention(6), *random_tokens(2, 6)),
-    given("bidirectional attention, n = d = 4", bidirectional_attention(4), *random_tokens(4, 4)),
+    explicit_case("bidirectional attention, n = 8, d = 3", bidirectional_attention(3), *random_tokens(8, 3)),
+    explicit_case("causal attention, n = 2, d = 6", causal_attention(6), *random_tokens(2, 6)),
+    explicit_case("bidirectional attention, n = d = 4", bidirectional_attention(4), *random_tokens(4, 4)),
 ]
-decode_cost = [sized(n=31, d=12), sized(n=1000, d=128)]
+decode_cost = [random_case(n=31, d=12), random_case(n=1000, d=128)]
 cache_bytes = [
     published_model("Llama 3 70B", 1000, 3, 2), published_model("Mistral 7B", 5, 1, 4),
-    sized(layers=7, h=12, h_kv=4, d=96, n=11, b=2, size=2, label="7 layers, 12 and 4 heads"),
+    random_case(layers=7, h=12, h_kv=4, d=96, n=11, b=2, size=2, label="7 layers, 12 and 4 heads"),
 ]  # fmt: skip
 mqa_gqa_cache = [
     grouped_heads("8 query heads, 2 key/value heads, chunks of 1, 6, 1", 1, 6, 1, h=8, h_kv=2, d_h=3),
@@ -69,7 +63,7 @@ quantized_cache = {
         cached_rows("one channel", 2, 1, 5, 1),
         cached_rows("float64", 1, 3, 8, 4, loud="tokens", dtype=torch.float64),
     ],
-    "quantized_bytes": [sized(b=5, h=4, n=33, d_h=10, size=4)],
+    "quantized_bytes": [random_case(b=5, h=4, n=33, d_h=10, size=4)],
 }
 paged_cache = [
     requests("three share, two part", 12, 4, ("append", "a", 5), ("fork", "a", "b"), ("fork", "b", "c"), ("append", "c", 2), ("append", "b", 1),
@@ -79,7 +73,10 @@ paged_cache = [
            ("free", "y"), ("append", "q", 4), ("read", "z"), ("append", "z", 1), ("read", "z"), ("read", "q"), d=5),
 ]  # fmt: skip
 ragged_batch = {
-    "pad_left": [given("lengths 1, 8, 3, 8", random_prompts(1, 8, 3, 8)), given("one prompt", random_prompts(4))],
+    "pad_left": [
+        explicit_case("lengths 1, 8, 3, 8", random_prompts(1, 8, 3, 8)),
+        explicit_case("one prompt", random_prompts(4)),
+    ],
     "positions_and_mask": [
         real_tokens("prompts of 7, 1, 4, 2", 7, 1, 4, 2, n=7),
         real_tokens("prompts of 3, 1 and 2 new, n = 4", 3, 1, written=2, n=4),

@@ -2,22 +2,33 @@
 
 import torch
 
-from helpers.engine.cases import given, sized
-from helpers.transformer_lm.checks.layers import block_inputs, far_gates, normed_rows, random_layers
-from helpers.transformer_lm.checks.masked_lm import masked_texts
-from helpers.transformer_lm.checks.positions import turned_rows
-from helpers.transformer_lm.checks.sampling import given_probabilities, random_logits, random_riddle
-from helpers.transformer_lm.checks.training import lessons, padded_texts, rate_at
-from helpers.transformer_lm.checks.transformer import random_model
+from helpers.engine.cases import explicit_case, random_case
+from helpers.transformer_lm.checks.decoder_lm import random_model
+from helpers.transformer_lm.checks.generate import given_probabilities, random_logits, random_riddle
+from helpers.transformer_lm.checks.layers import far_gates, normed_rows
+from helpers.transformer_lm.checks.learning_rate import rate_at
+from helpers.transformer_lm.checks.masked_lm_objective import masked_texts
+from helpers.transformer_lm.checks.next_token_loss import padded_texts
+from helpers.transformer_lm.checks.residual import random_layers
+from helpers.transformer_lm.checks.rotary_embedding import turned_rows
+from helpers.transformer_lm.checks.train import lessons
+from helpers.transformer_lm.checks.transformer_block import block_inputs
 
-binary_positions = [given("n = 16, d = 5", 16, 5), given("n = 6, d = 1", 6, 1), given("n = 270, d = 10", 270, 10)]
+binary_positions = [
+    explicit_case("n = 16, d = 5", 16, 5),
+    explicit_case("n = 6, d = 1", 6, 1),
+    explicit_case("n = 270, d = 10", 270, 10),
+]
 sinusoidal_positions = [
-    given("n = 13, d = 12", 13, 12, 10_000.0),
-    given("n = 7, d = 8, base 300", 7, 8, 300.0),
-    given("n = 1, d = 6", 1, 6, 10_000.0),
+    explicit_case("n = 13, d = 12", 13, 12, 10_000.0),
+    explicit_case("n = 7, d = 8, base 300", 7, 8, 300.0),
+    explicit_case("n = 1, d = 6", 1, 6, 10_000.0),
 ]
 frequencies_fall = []
-shift_is_rotation = [given("k = 2, d = 12", 2, 12, 10_000.0), given("k = −11, d = 6, base 20", -11, 6, 20.0)]
+shift_is_rotation = [
+    explicit_case("k = 2, d = 12", 2, 12, 10_000.0),
+    explicit_case("k = −11, d = 6, base 20", -11, 6, 20.0),
+]
 rotary_embedding = [
     turned_rows("positions 30 … 33, d = 12", (1, 2), [30, 31, 32, 33], 12),
     turned_rows("6 tokens, d = 6, in float64", (2,), [0, 4, 5, 6, 7, 8], 6, dtype=torch.float64),
@@ -39,14 +50,14 @@ rms_norm = [
 ]
 feed_forward = {
     part: [
-        sized(batch=(3, 2), d=5, d_ff=8, label="3 sequences of 2 tokens"),
-        sized(batch=(4,), d=2, d_ff=9, label="d_ff = 9"),
-        sized(batch=(4,), d=4, d_ff=4, label="4 tokens, d = d_ff = 4"),
+        random_case(batch=(3, 2), d=5, d_ff=8, label="3 sequences of 2 tokens"),
+        random_case(batch=(4,), d=2, d_ff=9, label="d_ff = 9"),
+        random_case(batch=(4,), d=4, d_ff=4, label="4 tokens, d = d_ff = 4"),
     ]
     for part in ("feed_forward", "swiglu")
 }
 feed_forward["swiglu"] += [
-    sized(batch=(2,), d=6, d_ff=3, scale=50.0, dtype=torch.float64, label="large numbers"),
+    random_case(batch=(2,), d=6, d_ff=3, scale=50.0, dtype=torch.float64, label="large numbers"),
     far_gates("gates far from 0, d_ff = 5", 2, 2, d=3, d_ff=5),
 ]
 residual = [
@@ -62,8 +73,8 @@ transformer_block = [
 DecoderLM = {
     "DecoderLM": [random_model("4 layers, 2 heads, d = 16", 13, 16, 2, 4, 2, 3)],
     "lm_parameters": [
-        given("GPT-2 medium", 50_257, 1024, 24, 1024, True),
-        given("v = 7, d = 4, 5 layers", 7, 4, 5, 0, False),
+        explicit_case("GPT-2 medium", 50_257, 1024, 24, 1024, True),
+        explicit_case("v = 7, d = 4, 5 layers", 7, 4, 5, 0, False),
     ],
 }
 what_is_trained = []

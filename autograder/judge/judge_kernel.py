@@ -16,7 +16,7 @@ from autograder.judge.protocol import BorderError, Endpoint, Packer, Wire, read
 from autograder.judge.shell import CapturedOutput, Shell, messages, new_shell, run_cell
 from autograder.judge.torch_warmup import warm_up_torch
 from helpers.engine.check import Check, CheckGroup
-from helpers.engine.rehearse import rehearse
+from helpers.engine.warmup import rehearse
 
 SHOWN, HIDDEN = "shown", "hidden"
 TRIES, SOON = 3, 5.0  # forks, until one is well; seconds in which it says so
@@ -133,7 +133,7 @@ class Names:
             if isinstance(value, proxies.Remote):
                 value.__dict__["__written__"] = written.get(name, {})
 
-    def turn_to(self, which: str) -> None:
+    def select_fork(self, which: str) -> None:
         """This fork answers from here on. What is lost stays lost in this test cell: no call hangs three times."""
         if self.endpoint.lost:
             return
@@ -154,7 +154,7 @@ class Names:
 
     def _ask_for(self, which: str) -> Endpoint:
         endpoint = self.forks.ask_for(which, self.place)
-        endpoint.turn_to = self.turn_to
+        endpoint.select_fork = self.select_fork
         return endpoint
 
     def _numbers(self, values: dict[str, Any]) -> dict[str, int]:

@@ -444,7 +444,7 @@ class Endpoint:
         self.objects: list[Any] = []
         self.lost: Any = None  # why nothing can be asked any more
         self.ahead: deque[Any] = deque()  # what was asked ahead and has not been heard yet, in order
-        self.turn_to: Callable[[str], None] = lambda cases: None  # lets another kernel answer
+        self.select_fork: Callable[[str], None] = lambda cases: None  # lets another kernel answer
 
     def ask(self, timeout: float | None = None, **question: Any) -> dict:
         """The other side's answer: {"ok": value} or {"error": …}. Serves what it asks meanwhile."""

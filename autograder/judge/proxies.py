@@ -97,9 +97,9 @@ class Remote(RemoteReference):
         except BorderError:  # too large together: one by one, then
             return
 
-    def __turn_to__(self, cases: str) -> None:
+    def __select_fork__(self, cases: str) -> None:
         """From here on the copy of the student's kernel answers that is there for "shown" or for "hidden" cases."""
-        self.__endpoint__.turn_to(cases)
+        self.__endpoint__.select_fork(cases)
 
     def __recorded__(self) -> "RemoteObject":
         return type(type(self).__name__, (RemoteObject,), {"__module__": "builtins"})(

@@ -252,8 +252,8 @@ def preload(preload: Iterable[str] = (), quiet: Iterable[str] = (), out_of_reach
         with contextlib.suppress(ImportError):  # then the setup cell says why
             importlib.import_module(name)
     from autograder.judge.torch_warmup import warm_up_torch
-    from helpers.engine.followed import follow_threads
     from helpers.engine.observe import observe
+    from helpers.engine.thread_tracing import follow_threads
 
     follow_threads()
     WATCH.append(observe)

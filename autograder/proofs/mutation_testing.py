@@ -28,7 +28,8 @@ from autograder.course.exercises import Exercise, companion, exercises
 from autograder.course.paths import Course
 from autograder.proofs.mutants import AGAIN, Mutant, mutants
 from autograder.proofs.mutation_targets import MODEL, MutationTarget, mutation_targets
-from helpers.engine.guard import CERTAIN
+from helpers.engine.diagnose import mark_in_output
+from helpers.engine.kernel_bounds import CERTAIN
 
 POINTS = 8.0
 SEED = 20261122
@@ -338,12 +339,13 @@ def _agree(check: Any, mine: Any, other: Any) -> bool:
 def _marked(check: Any, wrong: Any, mine: Any, args: tuple, case: Any) -> bool:
     """Whether the call shows the misconception's mark and the right answer's doesn't, or is right all the way: a mark
     is looked for in calls that went wrong. A price is told only of right values."""
+    mark = mark_in_output(check, wrong)
     if mine.error:  # says nothing of a mark, which is in the outputs
-        return bool(wrong.recognise) or (mine.error.kind in CERTAIN and wrong.may_raise(mine.error.kind))
+        return bool(mark) or (mine.error.kind in CERTAIN and wrong.may_raise(mine.error.kind))
     right = not check.compare or not check.difference(mine, check.expected(args))
     if wrong.cost and right:
         return True
     if right and not any(not rule.of(mine) for rule in check.properties):
-        return bool(wrong.recognise)
+        return bool(mark)
     seen = check.recall(check.reference, args, case.gradient)
-    return bool(wrong.recognise and wrong.recognise(mine) and not wrong.recognise(seen))
+    return bool(mark and mark(mine) and not mark(seen))

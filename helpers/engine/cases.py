@@ -1,6 +1,6 @@
 """Inputs for a check, drawn from the shapes in the reference's own signature.
 
-`sized(n=5, m=7, d=4)` is a case in which every tensor of the reference is drawn at those sizes: the type hint
+`random_case(n=5, m=7, d=4)` is a case in which every tensor of the reference is drawn at those sizes: the type hint
 `Float[Tensor, "*batch n d"]` says all there is to know. Axes that are not named get sizes that are all different, so
 that no shape is square by accident and a swapped axis can't hide.
 """
@@ -47,7 +47,7 @@ class Case:
 LIMITS = tuple(name for name in Case.__dataclass_fields__ if name.startswith("max_"))
 
 
-def sized(label: str = "", *, scale: float = 1.0, dtype: torch.dtype = torch.float32, gradient: bool = False,
+def random_case(label: str = "", *, scale: float = 1.0, dtype: torch.dtype = torch.float32, gradient: bool = False,
           **sizes: Any) -> Case:  # fmt: skip
     """A case whose inputs are drawn for the reference's signature.
 
@@ -65,8 +65,8 @@ def sized(label: str = "", *, scale: float = 1.0, dtype: torch.dtype = torch.flo
     return Case(words, draw, gradient=gradient, **limits)
 
 
-def given(label: str, *args: Any, **limits: Any) -> Case:
-    """A case with these inputs; an argument that is a `Drawn` is made anew at each call."""
+def explicit_case(label: str, *args: Any, **limits: Any) -> Case:
+    """A case with these inputs; an argument that is a `RandomArg` is made anew at each call."""
     return Case(label, lambda _, generator: tuple(_value(arg, generator) for arg in args), **limits)
 
 
@@ -95,24 +95,24 @@ KEYS_IN_LINE = 8.0  # what all keys have in common, so that a query can move its
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """An argument of `given` that is drawn at each call: `Drawn(lambda g: torch.randn(3, generator=g))`."""
+class RandomArg:
+    """An argument of `given` that is drawn at each call: `RandomArg(lambda g: torch.randn(3, generator=g))`."""
 
     make: Callable[[Generator], Any]
 
 
-def normal(*shape: int, scale: float = 1.0, mean: float = 0.0, dtype: torch.dtype = torch.float32) -> Drawn:
+def normal(*shape: int, scale: float = 1.0, mean: float = 0.0, dtype: torch.dtype = torch.float32) -> RandomArg:
     """A tensor of normally distributed numbers."""
-    return Drawn(lambda generator: (mean + scale * torch.randn(shape, generator=generator)).to(dtype))
+    return RandomArg(lambda generator: (mean + scale * torch.randn(shape, generator=generator)).to(dtype))
 
 
-def whole(*shape: int, most: int = 24) -> Drawn:
+def whole(*shape: int, most: int = 24) -> RandomArg:
     """A float32 tensor of whole numbers from −most to most: their dot products run into the hundreds, and are exact."""
-    return Drawn(lambda generator: torch.randint(-most, most + 1, shape, generator=generator).float())
+    return RandomArg(lambda generator: torch.randint(-most, most + 1, shape, generator=generator).float())
 
 
 def _value(arg: Any, generator: Generator) -> Any:
-    return arg.make(generator) if isinstance(arg, Drawn) else arg
+    return arg.make(generator) if isinstance(arg, RandomArg) else arg
 
 
 def _brief(size: Any) -> str:
@@ -144,7 +144,9 @@ def _refuse_unknown(reference: Callable, sizes: dict, known: set[str]) -> None:
     unknown = sorted(sizes.keys() - known)
     if unknown:
         there = ", ".join(sorted(name for name in known if name and not name.isdigit()))
-        raise ValueError(f"sized({unknown[0]}=…): `{reference.__name__}` has no axis of that name; it has {there}.")
+        raise ValueError(
+            f"random_case({unknown[0]}=…): `{reference.__name__}` has no axis of that name; it has {there}."
+        )
 
 
 def _sizes(axis: str, sizes: dict, spare: Iterator[int]) -> tuple[int, ...]:

@@ -19,19 +19,28 @@ import torch
 from torch import Generator, Tensor
 from torch.utils._pytree import tree_flatten, tree_map
 
+from .anti_gaming import kind_of_failure, right_by_chance, same, select_fork, shuffled, without_details
+from .card_content import pictures, words
+from .case_result import CaseResult
 from .cases import Case
+from .check_group import CheckGroup
 from .compare import TOLERANCE, agree, as_tensor, difference, in_float64, is_number, not_the_answer, tolerance
 from .diagnose import FORBIDDEN, diagnose
-from .group import CheckGroup
 from .misconceptions import Misconception, distinct
 from .observe import ASKED, Observation, StudentError, ask_ahead, observe, quiet
-from .rules import Behaviour, Property, over_the_limit, ran_on
+from .requirements import Behaviour, Property, exceeded_steps, over_the_limit
 from .score import NOT_ATTEMPTED, Item, Score, not_attempted
-from .shown import pictures, words
-from .trial import Trial
-from .unseen import drawn, same, says_nothing, turn_to, what_kind, without_words
 
-__all__ = ["NOT_ATTEMPTED", "Behaviour", "Check", "CheckGroup", "Misconception", "Property", "StudentError", "Trial"]
+__all__ = [
+    "NOT_ATTEMPTED",
+    "Behaviour",
+    "Check",
+    "CheckGroup",
+    "Misconception",
+    "Property",
+    "StudentError",
+    "CaseResult",
+]
 
 MOST_KNOWN = 2_000  # outcomes that a check remembers
 AGAIN = "a second call, same sizes, other numbers"  # stands on the card only where it goes wrong
@@ -99,12 +108,12 @@ class Check:
         if not self.counts and any(case.limited for case in cases):
             raise ValueError(f"{self.exercise} has limits in its hidden cases alone: give its check `counts=True`.")
         generators, shown = case_generators(seed, len(all_cases)), len(self.cases)
-        tried: dict[int, Trial] = {}
+        tried: dict[int, CaseResult] = {}
         for which, places in (("shown", range(shown)), ("hidden", range(shown, len(all_cases)))):
-            order = drawn(places)
+            order = shuffled(places)
             inputs = [all_cases[place].draw(self.reference, generators[place]) for place in order]
             if places:
-                turn_to(which, student)
+                select_fork(which, student)
                 self._ask_ahead(
                     student, [(args, all_cases[place].gradient) for place, args in zip(order, inputs, strict=True)]
                 )
@@ -163,7 +172,7 @@ class Check:
             return not_the_answer(seen.output, expected, within)
         return difference(seen.output, expected, within, [name for name, _ in self.names])
 
-    def items(self, trials: list[Trial]) -> list[Item]:
+    def items(self, trials: list[CaseResult]) -> list[Item]:
         """The cases count; what they have in common (shape, properties) is shown before them and explains."""
         ended = [trial for trial in trials if not trial.seen.error]  # a call that stopped says nothing of its output
         shapes = [_shape_fits(trial) for trial in ended if isinstance(trial.expected, Tensor)]
@@ -187,7 +196,7 @@ class Check:
 
     def is_misconception(self, answer: Callable) -> bool:
         """Whether an answer is one of this check's own wrong answers, and no student's."""
-        return any(answer is misconception.function for misconception in self.misconceptions)
+        return any(answer is one for wrong in self.misconceptions for one in (wrong.function, *wrong.variants))
 
     def recall(self, answer: Callable, args: tuple, gradient: bool) -> Observation:
         """`observe`, which remembers what the course's own answers do."""
@@ -212,17 +221,19 @@ class Check:
 
     # --------------------------------------------------------------------------------------------------------- one trial
 
-    def _try(self, student: Callable, case: Case, args: tuple, generator: Generator, hidden: bool = False) -> Trial:
+    def _try(
+        self, student: Callable, case: Case, args: tuple, generator: Generator, hidden: bool = False
+    ) -> CaseResult:
         seen = self.recall(student, args, case.gradient)
-        seen = without_words(seen) if hidden else seen
+        seen = without_details(seen) if hidden else seen
         expected = self.right(args) if self.compare else None
-        wrong = "" if ran_on(seen) else self._wrong(seen, expected, case, hidden)
+        wrong = "" if exceeded_steps(seen) else self._wrong(seen, expected, case, hidden)
         dear = "" if wrong else self._dear(seen, case)
         if hidden and wrong and (seen.error or self.compare):
-            wrong = what_kind(seen, expected, right=not seen.error and not self.difference(seen, expected))
-        return Trial(case, seen, expected, wrong, dear, generator, hidden)
+            wrong = kind_of_failure(seen, expected, right=not seen.error and not self.difference(seen, expected))
+        return CaseResult(case, seen, expected, wrong, dear, generator, hidden)
 
-    def _again(self, student: Callable, first: Trial) -> Trial | None:
+    def _again(self, student: Callable, first: CaseResult) -> CaseResult | None:
         """The first case once more, with other numbers of the same sizes; None where that is right too, or can't be asked."""
         if not first.passed:
             return None
@@ -276,7 +287,7 @@ class Check:
         return ""
 
     def _dear(self, seen: Observation, case: Case) -> str:
-        if ran_on(seen):
+        if exceeded_steps(seen):
             return f"Your function ran more than {self.steps:,} lines of Python and was stopped."
         broken = (rule.note for rule in self.behaviours if not rule.of(seen))
         return over_the_limit(seen, case) or next(broken, "")
@@ -336,17 +347,17 @@ def _float_inputs(reference: Callable, args: tuple) -> list[str]:
     return [name for name, leaf in leaves if isinstance(leaf, Tensor) and leaf.is_floating_point()]
 
 
-def _shape_fits(trial: Trial) -> bool:
+def _shape_fits(trial: CaseResult) -> bool:
     got = as_tensor(trial.seen.output) if is_number(trial.seen.output) else trial.seen.output
     return isinstance(got, Tensor) and got.shape == trial.expected.shape
 
 
-def _label(trial: Trial) -> str:
+def _label(trial: CaseResult) -> str:
     """The case; of one whose cost is limited it is said where its values are off: the limit may well have been kept."""
     return trial.case.label + " (values are off)" * (trial.case.limited and bool(trial.wrong) and not trial.seen.error)
 
 
-def _misuse_items(trials: list[Trial]) -> list[Item]:
+def _misuse_items(trials: list[CaseResult]) -> list[Item]:
     """Lines that stand on the card only where something is amiss."""
     modified = {key for trial in trials for key in trial.seen.modified}
     forbidden = sorted({name for trial in trials for name in trial.seen.forbidden})
@@ -359,7 +370,7 @@ def _misuse_items(trials: list[Trial]) -> list[Item]:
     return items
 
 
-def _what_changed(trials: list[Trial], modified: set[int | str]) -> str:
+def _what_changed(trials: list[CaseResult], modified: set[int | str]) -> str:
     """How inputs were changed in place, of which kind they are."""
     if modified == {ASKED}:
         return ASKS_FOR_GRADIENTS
@@ -369,7 +380,7 @@ def _what_changed(trials: list[Trial], modified: set[int | str]) -> str:
     return CHANGES_LISTS if all(isinstance(one, list) for one in changed) else CHANGES_INPUTS
 
 
-def _value(points: float, items: list[Item], trials: list[Trial]) -> float:
+def _value(points: float, items: list[Item], trials: list[CaseResult]) -> float:
     """Partial credit in steps of a quarter point, rounded down; half at most where right values come at too high a price."""
     if any(trial.seen.forbidden for trial in trials) or _says_nothing(trials):
         return 0.0
@@ -380,12 +391,12 @@ def _value(points: float, items: list[Item], trials: list[Trial]) -> float:
     return math.floor(points * share * 4) / 4
 
 
-def _says_nothing(trials: list[Trial]) -> bool:
+def _says_nothing(trials: list[CaseResult]) -> bool:
     """Whether an answer that is wrong somewhere is right elsewhere by chance alone."""
     compared = [trial for trial in trials if trial.seen.error is None]
     if not any(trial.wrong for trial in trials):
         return False
     try:
-        return says_nothing(*zip(*((t.seen.output, t.expected, t.seen.args) for t in compared), strict=True))
+        return right_by_chance(*zip(*((t.seen.output, t.expected, t.seen.args) for t in compared), strict=True))
     except Exception:  # an output of a kind that has no plain numbers: then it is no number either
         return False

@@ -58,7 +58,7 @@ def in_float64(leaf: Any) -> Any:
     return leaf.to(torch.float64) if isinstance(leaf, Tensor) and leaf.is_floating_point() else leaf
 
 
-class Told(str):
+class Message(str):
     """What a check says of an answer in its own words, as part of the output: on a card it stands as it is, and not as the answer."""
 
 
@@ -110,7 +110,7 @@ def difference(
         return _sequence_difference(got, expected, within, names)
     if isinstance(expected, dict):
         return _dict_difference(got, expected, within)
-    if isinstance(got, Told):
+    if isinstance(got, Message):
         return f"{got[:1].upper()}{got[1:]}."
     if isinstance(expected, bool) or isinstance(expected, str):
         return f"You answered {got!r}."
@@ -161,7 +161,7 @@ def _sequence_difference(got: Any, expected: Any, within: tuple[float, float], n
     for position, (g, e) in enumerate(zip(got, expected, strict=True), start=1):
         if not agree(g, e, within):
             called = names[position - 1] if len(names) == len(expected) else f"Value {position} of {len(expected)}"
-            return ("" if isinstance(g, Told) else f"{called}: ") + difference(g, e, within)
+            return ("" if isinstance(g, Message) else f"{called}: ") + difference(g, e, within)
     return ""
 
 

@@ -14,15 +14,15 @@ from typing import Any, Protocol
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
+from .anti_gaming import without_details
 from .card import Item
-from .compare import Told
-from .guard import CERTAIN
+from .case_result import CaseResult
+from .compare import Message
+from .constant_factor import constant_factor
+from .kernel_bounds import CERTAIN
 from .misconceptions import Misconception
 from .observe import Observation, StudentError
-from .off_by import off_by
-from .rules import ran_on
-from .trial import Trial
-from .unseen import without_words
+from .requirements import exceeded_steps
 
 FORBIDDEN = "written without the forbidden function"  # the label of that line on the card
 NAME = re.compile("`[^`]*`")
@@ -39,7 +39,7 @@ class Diagnosis:
 
     name: str | None
     message: str
-    telling: Trial | None = None
+    telling: CaseResult | None = None
 
 
 class Subject(Protocol):
@@ -52,11 +52,12 @@ class Subject(Protocol):
 
     def observe(self, answer: Callable, args: tuple, gradient: bool = False) -> Observation: ...
     def recall(self, answer: Callable, args: tuple, gradient: bool) -> Observation: ...
+    def right(self, args: tuple) -> Any: ...
     def agrees(self, got: Any, expected: Any, inputs: Any) -> bool: ...
     def difference(self, seen: Observation, expected: Any) -> str: ...
 
 
-def diagnose(check: Subject, student: Callable, trials: list[Trial], items: list[Item]) -> Diagnosis:
+def diagnose(check: Subject, student: Callable, trials: list[CaseResult], items: list[Item]) -> Diagnosis:
     """What went wrong, under its name where it has one."""
     forbidden = next((item for item in items if item.label == FORBIDDEN), None)
     if forbidden:
@@ -70,7 +71,9 @@ def diagnose(check: Subject, student: Callable, trials: list[Trial], items: list
     return found or Diagnosis(None, " ".join(filter(None, _in_plain_words(check, trials, items))))
 
 
-def _by_output(check: Subject, student: Callable, trials: list[Trial], failed: list[Trial]) -> Diagnosis | None:
+def _by_output(
+    check: Subject, student: Callable, trials: list[CaseResult], failed: list[CaseResult]
+) -> Diagnosis | None:
     """Two slips that do the same are told apart by a mark; where none has one, neither is named. An error may have other words (the same
     slip can be written with `einsum` or with `@`) where there are wrong outputs as well: these tell."""
     if check.quiz:  # its questions have nothing to do with one another
@@ -79,28 +82,28 @@ def _by_output(check: Subject, student: Callable, trials: list[Trial], failed: l
     apart = [(wrong, _first_apart(check, wrong, trials, words)) for wrong in check.misconceptions]
     same = [wrong for wrong, place in apart if place is None]
     same = [
-        wrong for wrong in same if _mark(wrong) is None or any(_shows(_mark(wrong), trial.seen) for trial in failed)
+        wrong for wrong in same if not _mark(check, wrong) or any(_shows(_mark(check, wrong), t.seen) for t in failed)
     ]
     same = _still_the_same(check, student, same, failed, words)
-    same = [wrong for wrong in same if _mark(wrong)] or same
+    same = [wrong for wrong in same if _mark(check, wrong)] or same
     if len(same) == 1:
         message = f"{_lead(check, failed)} {same[0].name}. {same[0].hint}"
         return Diagnosis(same[0].name, message, _telling(trials, [place for _, place in apart if place is not None]))
     return _by_mark(check, failed) or _by_guard(check, trials, failed)
 
 
-def _first_apart(check: Subject, wrong: Misconception, trials: list[Trial], words: bool) -> int | None:
+def _first_apart(check: Subject, wrong: Misconception, trials: list[CaseResult], words: bool) -> int | None:
     """The first case in which a misconception does something else than the student's function; None where there is none."""
     return next((i for i, trial in enumerate(trials) if not _same_outcome(check, wrong, trial, words)), None)
 
 
-def _telling(trials: list[Trial], apart: list[int]) -> Trial | None:
+def _telling(trials: list[CaseResult], apart: list[int]) -> CaseResult | None:
     """The failing case that a card can show which was the last to rule out another slip: the cases before it look like both."""
     return next((trials[i] for i in sorted(apart, reverse=True) if not (trials[i].passed or trials[i].hidden)), None)
 
 
 def _still_the_same(
-    check: Subject, student: Callable, candidates: list[Misconception], failed: list[Trial], words: bool
+    check: Subject, student: Callable, candidates: list[Misconception], failed: list[CaseResult], words: bool
 ) -> list[Misconception]:
     """Those that do what the student's function does on fresh inputs as well."""
     for trial in failed[:FRESH] if candidates else ():
@@ -112,32 +115,32 @@ def _still_the_same(
     return candidates
 
 
-def _by_mark(check: Subject, failed: list[Trial]) -> Diagnosis | None:
-    wrong = _marked(check, failed, "recognise")
+def _by_mark(check: Subject, failed: list[CaseResult]) -> Diagnosis | None:
+    wrong = _marked(check, failed, mark_in_output)
     return Diagnosis(wrong.name, f"This looks like: {wrong.name}. {wrong.hint}") if wrong else None
 
 
-def _by_cost(check: Subject, failed: list[Trial]) -> Diagnosis | None:
-    wrong = _marked(check, failed, "cost")
-    lead = TOO_LONG if any(ran_on(trial.seen) for trial in failed) else TOO_DEAR
+def _by_cost(check: Subject, failed: list[CaseResult]) -> Diagnosis | None:
+    wrong = _marked(check, failed, lambda _, wrong: wrong.cost)
+    lead = TOO_LONG if any(exceeded_steps(trial.seen) for trial in failed) else TOO_DEAR
     return Diagnosis(wrong.name, f"{lead} {wrong.name}. {failed[0].note} {wrong.hint}") if wrong else None
 
 
-def _marked(check: Subject, failed: list[Trial], kind: str) -> Misconception | None:
+def _marked(check: Subject, failed: list[CaseResult], mark_of: Callable[..., Mark | None]) -> Misconception | None:
     """The first misconception whose mark every failing trial shows, and the right answer in none of them."""
     for wrong in check.misconceptions:
-        mark = getattr(wrong, kind)
+        mark = mark_of(check, wrong)
         if mark and all(_shows(mark, trial.seen) for trial in failed) and not _innocent(check, mark, failed):
             return wrong
     return None
 
 
-def _innocent(check: Subject, mark: Mark, failed: list[Trial]) -> bool:
+def _innocent(check: Subject, mark: Mark, failed: list[CaseResult]) -> bool:
     """Whether the right answer shows the mark too."""
     return any(_shows(mark, check.recall(check.reference, trial.seen.args, trial.case.gradient)) for trial in failed)
 
 
-def _by_guard(check: Subject, trials: list[Trial], failed: list[Trial]) -> Diagnosis | None:
+def _by_guard(check: Subject, trials: list[CaseResult], failed: list[CaseResult]) -> Diagnosis | None:
     """Errors that our own guard of kernels raises say what happened, if whole tiles go well (there no mask is needed, but strides are)
     and the misconception goes astray in the very same cases."""
     if len(failed) == len(trials):
@@ -156,7 +159,7 @@ def _by_guard(check: Subject, trials: list[Trial], failed: list[Trial]) -> Diagn
     return None
 
 
-def _astray_where_it_is(check: Subject, wrong: Misconception, trials: list[Trial]) -> bool:
+def _astray_where_it_is(check: Subject, wrong: Misconception, trials: list[CaseResult]) -> bool:
     """Whether a misconception stops with an error in the cases in which the student's function does, and in no others."""
     others = (_outcome(check, wrong, trial.seen.args, trial) for trial in trials)
     return all(
@@ -168,30 +171,42 @@ def _kind(error: StudentError | None) -> str:
     return error.kind if error else ""
 
 
-def _mark(wrong: Misconception) -> Mark | None:
-    return wrong.recognise or wrong.cost
+def _mark(check: Subject, wrong: Misconception) -> Mark | None:
+    return mark_in_output(check, wrong) or wrong.cost
+
+
+def mark_in_output(check: Subject, wrong: Misconception) -> Mark | None:
+    """A misconception's own mark; else, where it has variants, that an output is off and is what one of them gives."""
+    if wrong.recognise or not wrong.variants:
+        return wrong.recognise
+    return lambda seen: (
+        not check.agrees(seen.output, check.right(seen.args), seen.args)
+        and any(
+            check.agrees(seen.output, check.recall(one, seen.args, False).output, seen.args) for one in wrong.variants
+        )
+    )
 
 
 def _shows(mark: Mark, seen: Observation) -> bool:
     try:
-        return (seen.error is None or ran_on(seen)) and bool(mark(seen))
+        return (seen.error is None or exceeded_steps(seen)) and bool(mark(seen))
     except Exception:  # an output of another form than the mark expects does not show it
         return False
 
 
-def _same_outcome(check: Subject, wrong: Misconception, trial: Trial, words: bool) -> bool:
+def _same_outcome(check: Subject, wrong: Misconception, trial: CaseResult, words: bool) -> bool:
     other = _outcome(check, wrong, trial.seen.args, trial)
-    return _same(check, trial.seen, without_words(other) if other and trial.hidden else other, trial, words)
+    return _same(check, trial.seen, without_details(other) if other and trial.hidden else other, trial, words)
 
 
-def _outcome(check: Subject, wrong: Misconception, args: tuple, trial: Trial) -> Observation | None:
+def _outcome(check: Subject, wrong: Misconception, args: tuple, trial: CaseResult) -> Observation | None:
     """What a misconception does; None where it stops with an error that it doesn't own to: then it proves nothing."""
     seen = check.recall(wrong.function, args, trial.case.gradient)
     error = seen.error or seen.backward_error
     return None if error and not wrong.may_raise(error.kind) else seen
 
 
-def _same(check: Subject, mine: Observation, other: Observation | None, trial: Trial, words: bool) -> bool:
+def _same(check: Subject, mine: Observation, other: Observation | None, trial: CaseResult, words: bool) -> bool:
     if other is None:
         return False
     if mine.error or other.error:
@@ -217,7 +232,7 @@ def _same_gradients(check: Subject, mine: Observation, other: Observation) -> bo
     return all((a is None) == (b is None) and (a is None or check.agrees(a, b, mine.args)) for a, b in pairs)
 
 
-def _lead(check: Subject, failed: list[Trial]) -> str:
+def _lead(check: Subject, failed: list[CaseResult]) -> str:
     if check.quiz:
         return "That is not right:"
     if all(trial.seen.error for trial in failed):
@@ -231,21 +246,21 @@ def _lead(check: Subject, failed: list[Trial]) -> str:
     return "Your answer does what one with this slip does:"
 
 
-def _is_off(check: Subject, trial: Trial) -> bool:
+def _is_off(check: Subject, trial: CaseResult) -> bool:
     """Whether numbers of the output are wrong, and not what was noted beside them."""
     pairs = zip(tree_leaves(trial.seen.output), tree_leaves(trial.expected), strict=False)
     return trial.seen.error is None and any(
         isinstance(want, (Tensor, int, float))
-        and not (isinstance(got, Told) or check.agrees(got, want, trial.seen.args))
+        and not (isinstance(got, Message) or check.agrees(got, want, trial.seen.args))
         for got, want in pairs
     )
 
 
-def _right_output(check: Subject, trial: Trial) -> bool:
+def _right_output(check: Subject, trial: CaseResult) -> bool:
     return check.compare and not trial.seen.error and not check.difference(trial.seen, trial.expected)
 
 
-def _of_another_case(check: Subject, trials: list[Trial]) -> str:
+def _of_another_case(check: Subject, trials: list[CaseResult]) -> str:
     """That a wrong output is the right one of another case: one that was called before, or differs in an argument that is not read."""
     ended = [trial for trial in trials if not trial.seen.error]
     for trial in ended:
@@ -262,7 +277,7 @@ def _telling_numbers(expected: Any) -> bool:
     return len(rows) > 2 or any(isinstance(leaf, Tensor) and len(leaf.unique()) > 1 for leaf in leaves)
 
 
-def _is_right_for(check: Subject, trial: Trial, other: Trial) -> bool:
+def _is_right_for(check: Subject, trial: CaseResult, other: CaseResult) -> bool:
     """Whether the output of a trial is what the other one expects, and not what it should be."""
     right, mine = (
         check.agrees(trial.seen.output, wanted, trial.seen.args) for wanted in (other.expected, trial.expected)
@@ -270,16 +285,16 @@ def _is_right_for(check: Subject, trial: Trial, other: Trial) -> bool:
     return right and not mine
 
 
-def _in_plain_words(check: Subject, trials: list[Trial], items: list[Item]) -> Iterator[str]:
+def _in_plain_words(check: Subject, trials: list[CaseResult], items: list[Item]) -> Iterator[str]:
     """Where no misconception is named: what is wrong, and what all shown cases together tell of it."""
     yield _first_problem(trials, items)
     if not check.quiz:
         shown = [trial for trial in trials if not trial.hidden]
         yield _of_another_case(check, shown)
-        yield off_by(check.reference, shown)
+        yield constant_factor(check.reference, shown)
 
 
-def _first_problem(trials: list[Trial], items: list[Item]) -> str:
+def _first_problem(trials: list[CaseResult], items: list[Item]) -> str:
     for trial in trials:
         if not trial.passed:
             return f"With {trial.case.label}: {trial.note}"

@@ -7,7 +7,7 @@ from torch.utils._pytree import tree_map
 
 from helpers.kernels import UNAVAILABLE, device
 
-from . import interpreted
+from . import kernel_interpreter
 from .cases import Case
 from .check import Behaviour, Check, Misconception
 from .compare import in_float64
@@ -72,7 +72,7 @@ class KernelCheck(Check):
     def observe(self, answer: Callable, args: tuple, gradient: bool = False) -> Observation:
         """Misconceptions write nowhere but into their own outputs: they need no process of their own. On a GPU they aren't compiled."""
         places = [place for place, wrong in enumerate(self.misconceptions) if wrong.function is answer]
-        if places and device().type == "cuda" and (seen := interpreted.observed(self.exercise, places[0], args)):
+        if places and device().type == "cuda" and (seen := kernel_interpreter.observed(self.exercise, places[0], args)):
             return seen
         return observe(answer, args, forbids=self.forbids, layouts=self.layouts, trusted=bool(places))
 

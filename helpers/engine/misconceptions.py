@@ -15,6 +15,8 @@ class Misconception:
     cost: a mark on the way to a right output: what it took or made. It is looked for where all values are right.
     raises: the kind of error ("RuntimeError") that `function` stops with in some case, or several kinds ("IndexError RuntimeError");
         without it, an error is a slip of ours.
+    variants: the same slip with other numbers in it: an output that is off, and is what one of them gives, shows it.
+    key: under which its name and hint stand in the Markdown file beside the check.
     """
 
     name: str
@@ -23,6 +25,8 @@ class Misconception:
     recognise: Callable[[Observation], bool] | None = None
     cost: Callable[[Observation], bool] | None = None
     raises: str = ""
+    variants: tuple[Callable, ...] = ()
+    key: str = ""
 
     def may_raise(self, kind: str) -> bool:
         """Whether it owns to errors of this kind."""

@@ -31,11 +31,11 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from .earlier import Earlier
-from .followed import watch_threads
-from .guard import watched
-from .kept import Kept, of_its_object
-from .own_process import Died, in_own_process, laid_out, nothing_left_over
+from .autograd_memory import SavedTensors, of_its_object
+from .buffer_reuse import PreviousOutputs
+from .isolated_call import Died, in_own_process, laid_out, nothing_left_over
+from .kernel_bounds import watched
+from .thread_tracing import watch_threads
 
 TRITON = importlib.util.find_spec("triton")  # None where it isn't installed; nothing is imported
 OUR_FOLDERS = (
@@ -46,7 +46,7 @@ OUR_FOLDERS = (
 KERNEL = "triton kernel"  # the name under which launches are counted among the operations
 
 ASKED = "requires_grad"  # an input that wants a gradient from now on, though its numbers are as they were
-EARLIER = Earlier()
+EARLIER = PreviousOutputs()
 
 VECTOR_PRODUCTS = ("mv", "addmv", "dot", "vdot")  # which PyTorch's own counter leaves out
 MATRIX_PRODUCTS = ("mm", "addmm", "bmm", "baddbmm")
@@ -91,7 +91,9 @@ class Observation:
     backward_flops: int = 0
     backward_largest: int = 0
     backward_error: StudentError | None = None  # then `gradients` is None
-    away: bool = False  # whether it started threads or processes, where a grader watches for that (see followed.py)
+    away: bool = (
+        False  # whether it started threads or processes, where a grader watches for that (see thread_tracing.py)
+    )
     living: int = 0  # elements of all tensors that the call made and held at one time, at the worst moment
     overwrites: bool = False  # whether other numbers stand since then in what an earlier call returned
     keeps: int = 0  # elements of the storages in which the tensors lie that a method's object has afterwards
@@ -215,7 +217,7 @@ def _observed(
     """The call, on `leaves`: copies of args and kwargs."""
     seen = Observation(args, kwargs)
     inputs = tree_map(_on_the_graph, leaves)
-    kept = Kept(tree_leaves((leaves, inputs)))
+    kept = SavedTensors(tree_leaves((leaves, inputs)))
     asked = _asking(inputs)
     with _counting(seen, forbids, counts, steps), kept.noting() if gradient and counts else contextlib.nullcontext():
         try:

@@ -49,7 +49,7 @@ setup()
 # ## 10.1 A window  ●●○ · 25 min · 3 points
 #
 # Most of what a word needs stands near it. So let token $i$ read only the tokens $j$ with $\lvert i - j\rvert \le w$: $w$ neighbours to the
-# left, $w$ to the right, and itself (Beltagy et al., 2020, section 3.1). Drawn as a matrix, the allowed pairs form a **band**. At the ends the window is cut off.
+# left, $w$ to the right, and itself (Beltagy et al., 2020, section 3.1). RandomArg as a matrix, the allowed pairs form a **band**. At the ends the window is cut off.
 # Apart from that it is the attention of unit 02, in 10.2 and 10.3 too: scores $q \cdot k / \sqrt d$, and a softmax over the keys that are allowed.
 #
 # You write the second picture of this row now, the third in 10.2 and the fourth in 10.3.

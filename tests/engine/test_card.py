@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 
-from helpers import check, rooms
+from helpers import check, registry
 from helpers.engine import card, card_picture
 from helpers.engine.axes import axes_of
 from helpers.engine.card_picture import EMPTY, FILLED, Picture, panels
@@ -195,6 +195,6 @@ def test_a_table_says_what_of_a_larger_matrix_it_draws():
 
 def test_the_title_is_the_sections_and_no_two_exercises_share_one():
     assert card.title("softmax") == "2.1 Softmax" and card.title("my_own") == "my_own"
-    headings = [card.title(exercise) for exercise in rooms.offered("checks")]
+    headings = [card.title(exercise) for exercise in registry.offered("checks")]
     assert len(set(headings)) == len(headings)
     assert "0.43 of 0.43 points" in str(Score(3 / 7, exercise="part", points=3 / 7))

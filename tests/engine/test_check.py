@@ -8,11 +8,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
-from helpers.engine.cases import Drawn, given, normal, sized
+from helpers.engine.cases import RandomArg, explicit_case, normal, random_case
 from helpers.engine.check import NOT_ATTEMPTED, Check, CheckGroup, Misconception, Property
-from helpers.engine.compare import Told, agree, difference
+from helpers.engine.compare import Message, agree, difference
 from helpers.engine.observe import observe
-from helpers.engine.rules import ran_on
+from helpers.engine.requirements import exceeded_steps
 
 
 def scaled(x: Float[Tensor, "*batch n d"], y: Float[Tensor, "*batch m d"]) -> Float[Tensor, "*batch n m"]:
@@ -25,7 +25,7 @@ def unscaled(x, y):
 
 CHECK = Check(
     scaled,
-    [sized(n=3, m=5, d=4), sized(batch=(2, 3), n=4, m=2, d=6)],
+    [random_case(n=3, m=5, d=4), random_case(batch=(2, 3), n=4, m=2, d=6)],
     [
         Misconception("no scale", unscaled, "Divide by √d."),
         Misconception("scaled by d", lambda x, y: x @ y.mT / x.shape[-1], "Not d."),
@@ -101,7 +101,9 @@ def test_limits_on_operations_and_memory():
     def wasteful(x, y):
         return (x.unsqueeze(-2) * y.unsqueeze(-3)).sum(-1) / math.sqrt(x.shape[-1])
 
-    check = Check(scaled, [sized(n=30, m=30, d=8, max_elements=900), sized(n=4, m=3, d=8, max_operations=12)])
+    check = Check(
+        scaled, [random_case(n=30, m=30, d=8, max_elements=900), random_case(n=4, m=3, d=8, max_operations=12)]
+    )
     assert check(scaled, points=2) == 2
     assert "7,200 elements" in check(wasteful, points=2).message
 
@@ -116,13 +118,13 @@ def test_a_search_that_tries_all_is_stopped_and_earns_half_at_most():
             found += 1
         return found
 
-    slip = Misconception("one by one", one_by_one, "Halve.", cost=ran_on)
-    check = Check(root, [sized(n=n) for n in (16, 24, 0, 10**16)], [slip], steps=1_000, counts=False)
+    slip = Misconception("one by one", one_by_one, "Halve.", cost=exceeded_steps)
+    check = Check(root, [random_case(n=n) for n in (16, 24, 0, 10**16)], [slip], steps=1_000, counts=False)
     assert check(root, points=4) == 4
     score = check(lambda n: one_by_one(n), points=4)
     assert score == 2 and score.diagnosis == "one by one" and "more than 1,000 lines of Python" in score.message
     assert "Your output is" not in score.message and score.as_json()["failed"] == ["n = 10000000000000000"]
-    hidden = check(lambda n: one_by_one(n) if n > 30 else root(n), points=4, cases=[sized(n=10**14)])
+    hidden = check(lambda n: one_by_one(n) if n > 30 else root(n), points=4, cases=[random_case(n=10**14)])
     assert hidden == 2 and hidden.diagnosis == "one by one"
     both = check(lambda n: one_by_one(n, less=1), points=4)
     assert both.diagnosis is None and both == 2
@@ -141,7 +143,7 @@ def test_small_tensors_that_pile_up_are_found():
     def piled(x):
         return sum([x[i].exp() for i in range(n)])
 
-    check = Check(total, [sized(n=n, d=20, max_living=300)])
+    check = Check(total, [random_case(n=n, d=20, max_living=300)])
     assert check(total, points=2) == 2
     score = check(piled, points=2)
     assert score < 2 and "held tensors of 6" in score.message and "the limit is 300" in score.message
@@ -153,7 +155,7 @@ def test_properties_decide_where_many_answers_are_right():
     def unit(d: int) -> Float[Tensor, "d"]:
         return torch.eye(d)[0]
 
-    check = Check(unit, [sized(d=3), sized(d=5)], [Misconception("zero", lambda d: torch.zeros(d), "…", lambda seen: seen.output.norm() == 0)],
+    check = Check(unit, [random_case(d=3), random_case(d=5)], [Misconception("zero", lambda d: torch.zeros(d), "…", lambda seen: seen.output.norm() == 0)],
                   properties=[Property("length 1", lambda out, d: abs(out.norm() - 1) < 1e-6)], compare=False)  # fmt: skip
     assert check(lambda d: torch.ones(d) / math.sqrt(d), points=1) == 1
     assert check(lambda d: 0 * torch.ones(d), points=1).diagnosis == "zero"
@@ -167,9 +169,9 @@ def test_a_property_shows_its_example_of_the_visible_cases_alone():
     even = Property(
         "even numbers", lambda out, n: not any(x % 2 for x in out), "Some are odd.", lambda out, n: f"{out[1]} is."
     )
-    check = Check(evens, [sized(n=6), sized(n=8)], properties=[even], compare=False)
+    check = Check(evens, [random_case(n=6), random_case(n=8)], properties=[even], compare=False)
     assert check(lambda n: list(range(n)), points=1).message == "With n = 6: Some are odd. 1 is."
-    hidden = check(lambda n: [0] if n < 100 else [0, 7], points=1, cases=[sized(n=100)]).message
+    hidden = check(lambda n: [0] if n < 100 else [0, 7], points=1, cases=[random_case(n=100)]).message
     assert "Some are odd." in hidden and "7" not in hidden
     assert check(lambda n: [1], points=1).message == "With n = 6: Some are odd."  # there is no such place
 
@@ -192,7 +194,9 @@ def test_drive_checks_a_class():
         counter.add(first)
         return counter.add(second)
 
-    check = Check(Counter, [given("two numbers", 2, 3)], [Misconception("nothing kept", Forgets, "…")], drive=drive)
+    check = Check(
+        Counter, [explicit_case("two numbers", 2, 3)], [Misconception("nothing kept", Forgets, "…")], drive=drive
+    )
     assert check(Counter, points=1) == 1 and check(Forgets, points=1).diagnosis == "nothing kept"
 
 
@@ -200,7 +204,7 @@ def test_a_group_adds_its_parts_up():
     def twice(x: Float[Tensor, "n"]) -> Float[Tensor, "n"]:
         return 2 * x
 
-    group = CheckGroup("both", CHECK, Check(twice, [sized(n=4)]))
+    group = CheckGroup("both", CHECK, Check(twice, [random_case(n=4)]))
     assert group(scaled, twice, points=2) == 2
     assert group(unscaled, twice, points=2) == 1
     assert group(unscaled, twice, points=2).diagnosis == "no scale"
@@ -211,13 +215,13 @@ def test_a_group_adds_its_parts_up():
 def test_inputs_are_drawn_from_the_signature():
     def reference(a: Float[Tensor, "*batch n d"], b: Bool[Tensor, "n 3"], i: Int[Tensor, "m"], d: int): ...
 
-    a, b, i, d = sized(batch=(2,), n=4, d=6).draw(reference, Generator().manual_seed(0))
+    a, b, i, d = random_case(batch=(2,), n=4, d=6).draw(reference, Generator().manual_seed(0))
     assert a.shape == (2, 4, 6) and b.shape == (4, 3) and b.dtype == torch.bool and i.dtype == torch.int64 and d == 6
     assert i.shape[0] not in (4, 6), "an axis that is not named must differ from the others"
 
 
 def test_inputs_are_fresh_unless_a_seed_is_given():
-    case = given("drawn", Drawn(lambda g: torch.randn(3, generator=g)))
+    case = explicit_case("drawn", RandomArg(lambda g: torch.randn(3, generator=g)))
     seen = []
     check = Check(lambda x: x, [case], exercise="echo")
     for seed in (None, None, 7, 7):
@@ -227,7 +231,9 @@ def test_inputs_are_fresh_unless_a_seed_is_given():
 
 
 def test_what_is_kept_between_calls_is_found():
-    check = Check(lambda x: 2 * x, [given("drawn", Drawn(lambda g: torch.randn(3, generator=g)))], exercise="double")
+    check = Check(
+        lambda x: 2 * x, [explicit_case("drawn", RandomArg(lambda g: torch.randn(3, generator=g)))], exercise="double"
+    )
     kept = {}
     score = check(lambda x: kept.setdefault(x.shape, 2 * x), points=4)
     assert not score.full and "is something kept from one call to the next?" in score.message.lower()
@@ -237,7 +243,9 @@ def test_what_is_kept_between_calls_is_found():
 
 def test_whole_numbers_stay_whole():
     check = Check(
-        lambda x: x.argsort(), [given("drawn", Drawn(lambda g: torch.randn(3, generator=g)))], exercise="order"
+        lambda x: x.argsort(),
+        [explicit_case("drawn", RandomArg(lambda g: torch.randn(3, generator=g)))],
+        exercise="order",
     )
     assert check(lambda x: x.argsort().to(torch.int32), points=1).full
     assert "torch.int64 is expected" in check(lambda x: x.argsort().float(), points=1).message
@@ -245,7 +253,7 @@ def test_whole_numbers_stay_whole():
 
 @pytest.mark.parametrize("few", [torch.int16, torch.int8, torch.uint8], ids=str)
 def test_whole_numbers_have_32_bits_at_least(few):
-    check = Check(lambda x: x.argsort(), [given("drawn", normal(3))], exercise="order")
+    check = Check(lambda x: x.argsort(), [explicit_case("drawn", normal(3))], exercise="order")
     assert (
         f"dtype {few}, and torch.int64 or torch.int32 is expected"
         in check(lambda x: x.argsort().to(few), points=1).message
@@ -256,14 +264,14 @@ def test_whole_numbers_have_32_bits_at_least(few):
 
 
 def test_an_input_that_is_changed_is_named_by_its_kind():
-    check = Check(lambda x, order: x[order], [given("drawn", normal(3), [2, 0, 1])], exercise="picked")
+    check = Check(lambda x, order: x[order], [explicit_case("drawn", normal(3), [2, 0, 1])], exercise="picked")
     popped = check(lambda x, order: torch.stack([x[order.pop(0)] for _ in range(3)]), points=1)
     added = check(lambda x, order: x.add_(1)[order] - 1, points=1)
     assert "`pop`" in popped.message and "end in `_`" in added.message and "`pop`" not in added.message
 
 
 def test_float64_is_not_computed_in_float32():
-    check = Check(lambda x: x / 3, [given("float64", normal(3, dtype=torch.float64))], exercise="third")
+    check = Check(lambda x: x / 3, [explicit_case("float64", normal(3, dtype=torch.float64))], exercise="third")
     assert check(lambda x: x * (1 / 3), points=1).full and not check(lambda x: x.float() / 3, points=1).full
 
 
@@ -281,23 +289,25 @@ def test_agree_tells_structures_apart():
 
 
 def test_what_a_check_tells_is_no_answer_of_the_students():
-    told, right = (1.0, Told("3 tokens are lost")), (1.0, Told("no token is lost"))
+    told, right = (1.0, Message("3 tokens are lost")), (1.0, Message("no token is lost"))
     assert difference(told, right) == "3 tokens are lost."
     assert difference((1.0, "b"), (1.0, "c")) == "Value 2 of 2: You answered 'b'."
 
 
 def test_a_check_counts_where_something_asks_for_it():
     slip, mark = Misconception("none", torch.zeros_like, "…"), lambda seen: bool(seen.operations)
-    assert not Check(torch.relu, [sized(n=2)], [slip], exercise="relu").counts
-    assert Check(torch.relu, [sized(n=2, max_operations=3)], exercise="relu").counts
-    assert Check(torch.relu, [sized(n=2)], [replace(slip, cost=mark)], exercise="relu").counts
+    assert not Check(torch.relu, [random_case(n=2)], [slip], exercise="relu").counts
+    assert Check(torch.relu, [random_case(n=2, max_operations=3)], exercise="relu").counts
+    assert Check(torch.relu, [random_case(n=2)], [replace(slip, cost=mark)], exercise="relu").counts
     with pytest.raises(ValueError, match="counts=True"):
-        Check(torch.relu, [sized(n=2)], exercise="relu")(torch.relu, points=1, cases=[sized(n=2, max_operations=3)])
+        Check(torch.relu, [random_case(n=2)], exercise="relu")(
+            torch.relu, points=1, cases=[random_case(n=2, max_operations=3)]
+        )
 
 
 def test_a_limit_is_not_accused_where_values_are_off():
     def shifted(x):
         return x + 1
 
-    check = Check(lambda x: x, [given("counted", torch.ones(2), max_operations=5)], exercise="same")
+    check = Check(lambda x: x, [explicit_case("counted", torch.ones(2), max_operations=5)], exercise="same")
     assert [item.label for item in check(shifted, points=1).items if item.counts] == ["counted (values are off)"]

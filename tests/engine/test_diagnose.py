@@ -7,10 +7,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from helpers.engine.cases import given, normal, sized
+from helpers.engine.cases import explicit_case, normal, random_case
 from helpers.engine.check import Behaviour, Check, Misconception
 from helpers.engine.compare import difference
-from helpers.engine.driving import choice
+from helpers.engine.drivers import choice
 
 
 def attention(q: Float[Tensor, "n d"], k: Float[Tensor, "m d"], v: Float[Tensor, "m d_v"]) -> Float[Tensor, "n d_v"]:
@@ -38,8 +38,8 @@ def many_operations(seen):
 
 NO_SCALE = Misconception("no scale", unscaled, "Divide by √d.")
 LOOP = Misconception("a loop over the queries", row_by_row, "One product.", cost=many_operations)
-CASES = [sized(n=5, m=7, d=4, d_v=3), sized(n=3, m=4, d=9, d_v=2)]
-LONG = sized(n=40, m=30, d=4, d_v=3, max_operations=20, label="40 queries")
+CASES = [random_case(n=5, m=7, d=4, d_v=3), random_case(n=3, m=4, d=9, d_v=2)]
+LONG = random_case(n=40, m=30, d=4, d_v=3, max_operations=20, label="40 queries")
 
 
 def check(*misconceptions, cases=(*CASES, LONG), **settings):
@@ -104,7 +104,7 @@ def test_a_cost_is_spoken_of_where_all_values_are_right_and_only_there():
 
 
 def test_right_values_at_too_high_a_price_earn_half_of_the_points_at_most():
-    many = check(cases=[*[sized(n=n, m=4, d=3, d_v=2) for n in range(2, 8)], LONG])
+    many = check(cases=[*[random_case(n=n, m=4, d=3, d_v=2) for n in range(2, 8)], LONG])
     assert many(row_by_row, points=4) == 2 and many(attention, points=4) == 4
 
 
@@ -130,8 +130,8 @@ def test_a_misconception_may_stop_with_errors_of_several_kinds():
         return torch.softmax(q @ k.transpose(1, 2), -1) @ v
 
     cases = [
-        given("no batch axis", normal(2, 4), normal(3, 4), normal(3, 5)),  # IndexError
-        given("two batch axes", normal(2, 3, 4, 6), normal(2, 3, 5, 6), normal(2, 3, 5, 7)),  # RuntimeError
+        explicit_case("no batch axis", normal(2, 4), normal(3, 4), normal(3, 5)),  # IndexError
+        explicit_case("two batch axes", normal(2, 3, 4, 6), normal(2, 3, 5, 6), normal(2, 3, 5, 7)),  # RuntimeError
     ]
     one, both = (
         Misconception("for one batch axis", swapped, "…", raises=kinds)
@@ -150,7 +150,7 @@ def test_of_errors_the_message_is_compared_too():
 def test_an_error_in_other_words_is_the_same_slip_where_wrong_outputs_agree():
     crossed = Misconception("K not transposed", lambda q, k, v: attention(q, k.mT, v), "Turn K.", raises="RuntimeError")
     by_name = lambda q, k, v: torch.softmax(torch.einsum("id,dj->ij", q, k) / math.sqrt(q.shape[-1]), dim=-1) @ v
-    square = sized(n=5, m=4, d=4, d_v=3)
+    square = random_case(n=5, m=4, d=4, d_v=3)
     assert check(crossed, cases=(*CASES, square))(by_name, points=3).diagnosis == "K not transposed"
     assert check(crossed, cases=CASES)(by_name, points=3).diagnosis is None  # errors alone: their words must agree
 
@@ -158,7 +158,7 @@ def test_an_error_in_other_words_is_the_same_slip_where_wrong_outputs_agree():
 def test_a_slip_that_stops_with_an_error_is_named_with_hidden_cases_too():
     """Of a hidden case the message of an error is not kept: its kind is compared, and the shown cases carry the evidence."""
     turned = Misconception("no transpose", lambda q, k, v: torch.softmax(q @ k, -1) @ v, "…", raises="RuntimeError")
-    hidden = [sized(n=6, m=2, d=5, d_v=3)]
+    hidden = [random_case(n=6, m=2, d=5, d_v=3)]
     assert (
         check(turned)(lambda q, k, v: torch.softmax(q @ k, -1) @ v, points=3, cases=hidden).diagnosis == "no transpose"
     )
@@ -172,7 +172,7 @@ def test_a_way_back_that_raises_gives_a_card():
         weights[torch.isnan(weights)] = 0
         return result
 
-    with_gradients = check(cases=[sized(n=5, m=7, d=4, d_v=3, gradient=True, dtype=torch.float64), *CASES])
+    with_gradients = check(cases=[random_case(n=5, m=7, d=4, d_v=3, gradient=True, dtype=torch.float64), *CASES])
     score = with_gradients(in_place, points=3)
     assert score == 2 and "The values are right, but" in score.message and "RuntimeError" in score.message
 
@@ -184,7 +184,7 @@ def test_gradients_that_are_off_are_named_by_their_input():
     def doubled(q, k, v):
         return attention(q, k, 2 * v - v.detach())
 
-    check_ = check(cases=[sized(n=5, m=7, d=4, d_v=3, gradient=True)])
+    check_ = check(cases=[random_case(n=5, m=7, d=4, d_v=3, gradient=True)])
     assert "no gradient reaches `k`" in check_(cut, points=2).message
     message = check_(doubled, points=2).message
     assert "the gradient of `v` is off" in message and "2 times the expected" in message
@@ -207,7 +207,7 @@ def test_the_way_back_has_limits_too():
                 return torch.autograd.grad(attention(q, k, v), (q, k, v), grad)
 
     def limited(**limits):
-        return check(cases=[sized(n=20, m=30, d=4, d_v=3, gradient=True, dtype=torch.float64, **limits)])
+        return check(cases=[random_case(n=20, m=30, d=4, d_v=3, gradient=True, dtype=torch.float64, **limits)])
 
     assert limited()(Dense.apply, points=2) == 2
     assert "kept 600 numbers" in limited(max_saved=599)(Dense.apply, points=2).message
@@ -218,9 +218,9 @@ def test_the_way_back_has_limits_too():
 
 def test_unknown_axes_are_an_error():
     with pytest.raises(
-        ValueError, match=r"sized\(d_h=…\): `attention` has no axis of that name; it has d, d_v, m, n\."
+        ValueError, match=r"random_case\(d_h=…\): `attention` has no axis of that name; it has d, d_v, m, n\."
     ):
-        check(cases=[sized(n=3, d_h=4)])(attention, points=1)
+        check(cases=[random_case(n=3, d_h=4)])(attention, points=1)
 
 
 def test_two_misconceptions_with_one_name_are_an_error():
@@ -246,14 +246,14 @@ def test_no_factor_of_1_and_as_many_wrong_values_as_there_are():
 
 
 def test_a_number_for_a_tensor_without_axes_has_the_right_shape():
-    total = Check(lambda x: x.sum(), [given("three", torch.arange(3.0))], exercise="total")
+    total = Check(lambda x: x.sum(), [explicit_case("three", torch.arange(3.0))], exercise="total")
     score = total(lambda x: 7.0, points=1)
     assert next(item for item in score.items if item.label == "shape of the output").passed
     assert "You have 7, and 3 is expected." in score.message
 
 
 def quiz(reference, *misconceptions, **settings):
-    return Check(reference, [given("your choice")], misconceptions, exercise="quiz", quiz=True, **settings)
+    return Check(reference, [explicit_case("your choice")], misconceptions, exercise="quiz", quiz=True, **settings)
 
 
 def test_a_quiz_tells_why_a_choice_is_wrong_and_never_the_right_one():
@@ -278,7 +278,7 @@ def test_every_question_of_a_quiz_is_answered_by_itself():
     kept = Misconception("letters kept", lambda: ("ab", "ab", "abc"), "A letter is summed over.")
     two = Check(
         lambda: ("a", "b", "c"),
-        [given("1", 0), given("2", 1), given("3", 2)],
+        [explicit_case("1", 0), explicit_case("2", 1), explicit_case("3", 2)],
         [kept],
         exercise="q",
         quiz=True,
@@ -289,7 +289,7 @@ def test_every_question_of_a_quiz_is_answered_by_itself():
 
 def test_a_backward_pass_that_stops_is_called_so():
     slip = Misconception("overwritten", overwritten, "Make a new one.", raises="RuntimeError")
-    score = check(slip, cases=[*CASES, sized(n=4, m=6, d=3, d_v=2, gradient=True)])(overwritten, points=3)
+    score = check(slip, cases=[*CASES, random_case(n=4, m=6, d=3, d_v=2, gradient=True)])(overwritten, points=3)
     assert score.diagnosis == "overwritten"
     assert score.message.startswith("Your output is right, and its backward pass stops with the same error")
 
@@ -298,7 +298,7 @@ def ramp(n: int, step: int) -> Float[Tensor, "n"]:
     return step * torch.arange(n) + 1.0
 
 
-RAMPS = [sized(n=4, step=2), sized(n=4, step=3), sized(n=6, step=2)]
+RAMPS = [random_case(n=4, step=2), random_case(n=4, step=3), random_case(n=6, step=2)]
 
 
 def test_a_table_that_was_kept_under_a_part_of_its_arguments_is_told_by_what_it_is_right_for():
@@ -321,5 +321,5 @@ def test_a_single_number_that_is_right_elsewhere_is_chance():
     def count(n: int, step: int) -> int:
         return n * step
 
-    score = Check(count, [sized(n=2, step=6), sized(n=3, step=5)])(lambda n, step: 12, points=2)
+    score = Check(count, [random_case(n=2, step=6), random_case(n=3, step=5)])(lambda n, step: 12, points=2)
     assert "what is right with" not in score.message

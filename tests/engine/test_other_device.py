@@ -70,36 +70,36 @@ def test_on_a_gpu_a_right_kernel_is_told_what_nobody_saw(monkeypatch):
 
 
 def test_on_a_gpu_the_course_compiles_no_wrong_kernel_of_its_own(monkeypatch):
-    from helpers.engine import interpreted, kernel_check
+    from helpers.engine import kernel_check, kernel_interpreter
 
-    asked, observed = [], interpreted.observed
+    asked, observed = [], kernel_interpreter.observed
     monkeypatch.setattr(kernel_check, "device", lambda: torch.device("cuda"))
-    monkeypatch.setattr(interpreted, "observed", lambda *call: asked.append(call[1]) or observed(*call))
+    monkeypatch.setattr(kernel_interpreter, "observed", lambda *call: asked.append(call[1]) or observed(*call))
     wrong = check.triton_rows.misconceptions[3]
     score = check.triton_rows(lambda x, factor: wrong.function(x, factor), points=2, seed=0)
     assert score.diagnosis == wrong.name and len(set(asked)) > 5
 
 
 def test_without_a_process_beside_they_are_compiled(monkeypatch):
-    from helpers.engine import interpreted, kernel_check
+    from helpers.engine import kernel_check, kernel_interpreter
 
     monkeypatch.setattr(kernel_check, "device", lambda: torch.device("cuda"))
-    monkeypatch.setattr(interpreted, "CODE", "")
-    interpreted._beside.cache_clear()
+    monkeypatch.setattr(kernel_interpreter, "CODE", "")
+    kernel_interpreter._beside.cache_clear()
     wrong = check.triton_rows.misconceptions[3]
     assert check.triton_rows.observe(wrong.function, (torch.ones(3, 2), torch.ones(3))).error is None
-    interpreted._beside.cache_clear()
+    kernel_interpreter._beside.cache_clear()
 
 
 def test_after_the_stop_button_no_old_answer_is_heard(monkeypatch):
-    from helpers.engine import interpreted
+    from helpers.engine import kernel_interpreter
 
     def stopped(file):
         raise KeyboardInterrupt
 
     args = (torch.ones(3, 2), torch.ones(3))
     with monkeypatch.context() as patch:
-        patch.setattr(interpreted.pickle, "load", stopped)
+        patch.setattr(kernel_interpreter.pickle, "load", stopped)
         with pytest.raises(KeyboardInterrupt):
-            interpreted.observed("triton_rows", 3, args)
-    assert interpreted.observed("triton_rows", 4, (2 * args[0], args[1])).args[0].sum() == 12
+            kernel_interpreter.observed("triton_rows", 3, args)
+    assert kernel_interpreter.observed("triton_rows", 4, (2 * args[0], args[1])).args[0].sum() == 12

@@ -165,7 +165,7 @@ class Layer(torch.nn.Module):
     ("def softmax(f): return f(2) + f(3)", "softmax(lambda x: x * 10)", "50"),
     ("def softmax(f): return f(lambda x: x + 1)", "softmax(lambda g: g(41))", "42"),
     ("def softmax(f): return next(f) + sum(f)",
-     "from helpers.engine.driving import Stream\nf = Stream([1, 2, 3])\nsoftmax(f), softmax(Stream([5])), f.taken",
+     "from helpers.engine.drivers import Stream\nf = Stream([1, 2, 3])\nsoftmax(f), softmax(Stream([5])), f.taken",
      "(6, 5, 3)"),
     ("def softmax(): return lambda x: x + 1", "softmax()(1)", "2"),
     (CLASS + "softmax = Layer",
@@ -474,11 +474,11 @@ COUNTING = "calls = []\ndef softmax(x, dim):\n    calls.append(1)\n    return to
 
 def test_hidden_cases_are_asked_of_a_fork_of_their_own_and_shown_ones_go_on_with_theirs(kernels, notebook):
     question = """
-from helpers.engine.unseen import turn_to
+from helpers.engine.anti_gaming import select_fork
 def times(count): return [int(softmax(torch.ones(1), 0)) for _ in range(count)]
 counts = times(2)
 for cases in ("hidden", "shown", "hidden"):
-    turn_to(cases, softmax)
+    select_fork(cases, softmax)
     counts += times(2)
 counts"""
     assert asked(kernels, notebook, COUNTING, question) == "[1, 2, 1, 2, 3, 4, 3, 4]"

@@ -12,10 +12,10 @@ from autograder.course.exercises import Exercise, exercises
 from autograder.proofs import mutation_testing
 from autograder.proofs.mutants import Mutant, mutants
 from autograder.proofs.mutation_targets import MODEL, MutationTarget, mutation_targets
-from helpers.engine.cases import sized
+from helpers.engine.cases import random_case
 from helpers.engine.check import Check, Misconception
-from helpers.engine.own_process import in_own_process
-from helpers.engine.rules import Property
+from helpers.engine.isolated_call import in_own_process
+from helpers.engine.requirements import Property
 
 ATTENTION = """
 def attention(q: Float[Tensor, "n d"], k: Float[Tensor, "m d"], v: Float[Tensor, "m d_v"]):
@@ -104,13 +104,13 @@ def _surveyed(monkeypatch, check, reasons=None):
 
 
 def test_a_good_check_lets_none_pass(monkeypatch):
-    tried = _surveyed(monkeypatch, Check(double, [sized(n=3, d=2)]))
+    tried = _surveyed(monkeypatch, Check(double, [random_case(n=3, d=2)]))
     assert tried.mutants == tried.killed > 4 and not mutation_testing.complaints(tried)
 
 
 def test_a_hole_is_found_and_a_reason_closes_it(monkeypatch):
     generous = Check(
-        double, [sized(n=3, d=2)], compare=False, properties=[Property("grows", lambda out, x: len(out) == 3)]
+        double, [random_case(n=3, d=2)], compare=False, properties=[Property("grows", lambda out, x: len(out) == 3)]
     )
     tried = _surveyed(monkeypatch, generous)
     assert "2 → 3   in: return 3 * x" in [one["diff"] for one in tried.survivors]
@@ -121,7 +121,7 @@ def test_a_hole_is_found_and_a_reason_closes_it(monkeypatch):
 
 
 def test_an_equivalent_that_is_caught_is_a_complaint(monkeypatch):
-    tried = _surveyed(monkeypatch, Check(double, [sized(n=3, d=2)]), {"return 3 * x": "no"})
+    tried = _surveyed(monkeypatch, Check(double, [random_case(n=3, d=2)]), {"return 3 * x": "no"})
     assert mutation_testing.complaints(tried) == ["is caught, and listed as equivalent: 2 → 3   in: return 3 * x"]
 
 
@@ -130,7 +130,7 @@ def test_a_false_accusation_is_found(monkeypatch):
     slip = Misconception(
         "squared", square, "Twice, not the square.", recognise=lambda seen: seen.output.shape == (3, 2)
     )
-    check = Check(double, [sized(n=3, d=2)], [slip])
+    check = Check(double, [random_case(n=3, d=2)], [slip])
     assert not _surveyed(
         monkeypatch, check
     ).accused  # the right output shows the mark too, so the engine doesn't believe it
@@ -145,7 +145,7 @@ def test_one_that_never_ends_is_caught(monkeypatch):
         "mutants",
         lambda source: [Mutant("loop", "", "", source, "def double(x):\n    while True:\n        pass")],
     )
-    tried = _surveyed(monkeypatch, Check(double, [sized(n=3, d=2)]))
+    tried = _surveyed(monkeypatch, Check(double, [random_case(n=3, d=2)]))
     assert (tried.mutants, tried.killed) == (1, 1)
 
 
@@ -157,7 +157,7 @@ def test_one_that_never_ends_in_a_process_of_its_own_is_caught(monkeypatch):
     monkeypatch.setattr(mutation_testing, "mutants", lambda _: [Mutant("loop", "", "", source, hangs)])
     monkeypatch.setattr(mutation_testing, "AGAIN", "in_own_process")
     monkeypatch.setattr(mutation_testing, "first_output_again", in_own_process)
-    tried = _surveyed(monkeypatch, Check(double, [sized(n=3, d=2)]))
+    tried = _surveyed(monkeypatch, Check(double, [random_case(n=3, d=2)]))
     assert (tried.mutants, tried.killed) == (1, 1)
 
 

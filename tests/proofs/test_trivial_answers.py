@@ -9,16 +9,16 @@ from torch import Tensor
 
 from autograder.course.exercises import Exercise, exercises
 from autograder.proofs.trivial_answers import trivial_answers, try_on_exercise
-from helpers.engine.cases import sized
+from helpers.engine.anti_gaming import right_by_chance
+from helpers.engine.cases import random_case
 from helpers.engine.check import Check, Property
-from helpers.engine.unseen import says_nothing
 
 
 def total(x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
     return x.sum()
 
 
-CASES = [sized(n=3, d=4), sized(n=2, d=5)]
+CASES = [random_case(n=3, d=4), random_case(n=2, d=5)]
 
 
 def test_the_small_course_pays_for_no_constant(course, attn):
@@ -45,7 +45,9 @@ def test_a_check_that_pays_for_a_form_is_found():
 
 
 def test_right_by_chance_earns_nothing_and_right_for_a_reason_does():
-    check = Check(lambda n: 2 * n if n > 1 else 1, [sized(n=1), sized(n=4), sized(n=9)], exercise="double")
+    check = Check(
+        lambda n: 2 * n if n > 1 else 1, [random_case(n=1), random_case(n=4), random_case(n=9)], exercise="double"
+    )
     check.reference.__signature__ = __import__("inspect").signature(lambda n: n)
     assert check(lambda n: 1, points=3) == 0 and check(lambda n: n, points=3) == 0
     assert check(lambda n: 2 * n, points=3) == 2
@@ -53,9 +55,9 @@ def test_right_by_chance_earns_nothing_and_right_for_a_reason_does():
 
 def test_an_answer_says_nothing_if_it_is_one_number_or_an_input():
     x, y = torch.ones(2), torch.arange(2.0)
-    assert says_nothing([1, 1], [1, 2], [(1,), (3,)]) and says_nothing([x, torch.ones(3)], [x, y], [(0,), (0,)])
-    assert says_nothing([3, 4], [3, 5], [(3, 0), (4, 0)]) and not says_nothing([3, 4], [3, 4], [(3,), (4,)])
-    assert not says_nothing([1], [2], [(0,)]) and not says_nothing([1, 1], [1, 1], [(0,), (0,)])
+    assert right_by_chance([1, 1], [1, 2], [(1,), (3,)]) and right_by_chance([x, torch.ones(3)], [x, y], [(0,), (0,)])
+    assert right_by_chance([3, 4], [3, 5], [(3, 0), (4, 0)]) and not right_by_chance([3, 4], [3, 4], [(3,), (4,)])
+    assert not right_by_chance([1], [2], [(0,)]) and not right_by_chance([1, 1], [1, 1], [(0,), (0,)])
     assert set(trivial_answers(total)) > {
         "None",
         "True",
@@ -68,11 +70,13 @@ def test_an_answer_says_nothing_if_it_is_one_number_or_an_input():
 
 def test_right_words_beside_one_number_say_nothing():
     numbers, words = [(0.0, "memory"), (0.0, "compute")], [(0.0, "memory"), (5.0, "compute")]
-    assert says_nothing(numbers, words, [(1,), (2,)]) and not says_nothing(words, words, [(1,), (2,)])
-    assert says_nothing(["a", "a"], ["a", "b"], [(1,), (2,)]) and not says_nothing(["a", "b"], ["a", "c"], [(1,), (2,)])
+    assert right_by_chance(numbers, words, [(1,), (2,)]) and not right_by_chance(words, words, [(1,), (2,)])
+    assert right_by_chance(["a", "a"], ["a", "b"], [(1,), (2,)]) and not right_by_chance(
+        ["a", "b"], ["a", "c"], [(1,), (2,)]
+    )
 
 
 def test_the_last_of_a_varying_number_of_inputs_says_nothing():
     a, b = torch.ones(2), torch.zeros(2)
-    assert says_nothing([a, b], [a, a], [(a,), (a, b)]) and not says_nothing([a, a], [a, a], [(b, a), (a,)])
-    assert not says_nothing([a, b], [a, a], [(), ()])
+    assert right_by_chance([a, b], [a, a], [(a,), (a, b)]) and not right_by_chance([a, a], [a, a], [(b, a), (a,)])
+    assert not right_by_chance([a, b], [a, a], [(), ()])

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from helpers import check
-from helpers.engine.cases import sized
+from helpers.engine.cases import random_case
 from helpers.engine.check import Check
 from helpers.masking import masks
 from helpers.masking.masks import causal_mask
@@ -230,7 +230,7 @@ def test_an_output_that_has_no_gradient_to_send_is_no_slip():
     def with_its_sign(x: Float[Tensor, "n d"]) -> tuple[Tensor, Tensor]:
         return 2 * x, x.detach().sign()
 
-    both = Check(with_its_sign, [sized(n=3, d=4, dtype=torch.float64, gradient=True)], [])
+    both = Check(with_its_sign, [random_case(n=3, d=4, dtype=torch.float64, gradient=True)], [])
     assert both(lambda x: (x + x, x.sign().detach()), points=8, seed=3).full
 
 

@@ -14,8 +14,8 @@ from torch.utils._pytree import tree_leaves
 
 from autograder.course.exercises import exercises
 from helpers.engine.check import Check
+from helpers.engine.isolated_call import laid_out
 from helpers.engine.kernel_check import KernelCheck
-from helpers.engine.own_process import laid_out
 
 ONE_SIZE = {  # no case has two axes of one size
     "same_output_other_weights": "n ≤ d + 1 leaves no other weights",

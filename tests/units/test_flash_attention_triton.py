@@ -15,8 +15,8 @@ from conftest import ROOT
 
 from autograder.course.standalone_source import splice
 from helpers import check
+from helpers.engine.isolated_call import LAYOUTS, laid_out
 from helpers.engine.observe import KERNEL, observe
-from helpers.engine.own_process import LAYOUTS, laid_out
 from helpers.flash_attention import flash_triton
 from helpers.kernels import device, interpreted, tl, triton
 

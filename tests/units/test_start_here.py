@@ -8,7 +8,7 @@ from conftest import ROOT
 
 from helpers import check
 from helpers.start_here import shapes
-from helpers.start_here.checks.shapes import EXPRESSIONS
+from helpers.start_here.checks.read_shape import EXPRESSIONS
 from helpers.start_here.plots import course_map
 
 torch.manual_seed(0)

@@ -10,42 +10,55 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from helpers.engine.cases import Case, Drawn, given, normal
+from helpers.engine.cases import Case, RandomArg, explicit_case, normal
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
+from helpers.engine.common_misconceptions import (
+    in_single_precision,
+    written_for_one_batch_axis,
+    written_without_a_batch,
+)
 from helpers.engine.compare import agree, in_float64, tolerance
 from helpers.engine.observe import MATRIX_PRODUCTS, Observation
-from helpers.engine.slips import in_single_precision, written_for_one_batch_axis, written_without_a_batch
+from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import decayed_attention as reference
-from .linear_attention import CUT_OFF_HINT, MOST_PER_CHUNK
+from .linear_attention import MOST_PER_CHUNK
 from .sparse import all_pairs_scored, changed_in_place, square_made
 
 __all__ = ["decayed_attention"]
 
 
-# ---------------------------------------------------------------------------------------------------------------- inputs
-
-
-def factors(*shape: int, low: float = 0.3, high: float = 1.0, dtype: torch.dtype = torch.float32) -> Drawn:
+def factors(*shape: int, low: float = 0.3, high: float = 1.0, dtype: torch.dtype = torch.float32) -> RandomArg:
     """Decays between low and high."""
-    return Drawn(lambda generator: (low + (high - low) * torch.rand(shape, generator=generator)).to(dtype))
+    return RandomArg(lambda generator: (low + (high - low) * torch.rand(shape, generator=generator)).to(dtype))
 
 
-def resets(*shape: int, dtype: torch.dtype = torch.float32) -> Drawn:
+def resets(*shape: int, dtype: torch.dtype = torch.float32) -> RandomArg:
     """Decays of 1, and here and there one that wipes the state."""
 
     def draw(generator: torch.Generator) -> Tensor:
         wiped = torch.rand(shape, generator=generator) < 0.3
         return torch.where(wiped, torch.tensor(1e-9, dtype=torch.float64), 1.0).to(dtype)
 
-    return Drawn(draw)
+    return RandomArg(draw)
 
 
-def decaying(label: str, n: int, d: int, d_v: int, *c: int, batch: tuple = (), gamma: Callable = factors, scale: float = 1.0,
-             dtype: torch.dtype = torch.float32, limits: dict | None = None, **range_) -> Case:  # fmt: skip
+def decaying(
+    label: str,
+    n: int,
+    d: int,
+    d_v: int,
+    *c: int,
+    batch: tuple = (),
+    gamma: Callable = factors,
+    scale: float = 1.0,
+    dtype: torch.dtype = torch.float32,
+    limits: dict | None = None,
+    **range_,
+) -> Case:
     """A case; `c` is the size of a chunk where there is one, `range_` the range of the decays."""
     q, k, v = (normal(*batch, n, width, scale=scale, dtype=dtype) for width in (d, d, d_v))
-    return given(label, q, k, v, gamma(*batch, n, dtype=dtype, **range_), *c, **(limits or {}))
+    return explicit_case(label, q, k, v, gamma(*batch, n, dtype=dtype, **range_), *c, **(limits or {}))
 
 
 def forgotten_before(n: int, d: int, d_v: int, c: int) -> Case:
@@ -56,7 +69,7 @@ def forgotten_before(n: int, d: int, d_v: int, c: int) -> Case:
         return torch.where(remembers, 0.6 + 0.4 * torch.rand(n, generator=generator), 1e-15)
 
     q, k, v = (normal(n, width) for width in (d, d, d_v))
-    return given(f"n = {n}, c = {c}, γ of 10⁻¹⁵ up to the last chunk", q, k, v, Drawn(draw), c)
+    return explicit_case(f"n = {n}, c = {c}, γ of 10⁻¹⁵ up to the last chunk", q, k, v, RandomArg(draw), c)
 
 
 def long_decaying(n: int, d: int, d_v: int, low: float = 0.6) -> Case:
@@ -76,22 +89,21 @@ def long_decaying_chunks(n: int, d: int, d_v: int, c: int, low: float = 0.6) -> 
 
 
 IN_THEIR_DTYPE = Property(
-    "the dtype of the inputs", lambda output, q, *_: output.dtype == q.dtype,
+    "the dtype of the inputs",
+    lambda output, q, *_: output.dtype == q.dtype,
     "The numbers are right, but they come in another dtype than the inputs.",
-)  # fmt: skip
+)
 
 
 def in_another_dtype(answer: Callable) -> Misconception:
     """The right numbers, left in float64."""
     return Misconception(
-        "the result in another dtype", lambda *args: answer(*tree_map(in_float64, args)),
+        "the result in another dtype",
+        lambda *args: answer(*tree_map(in_float64, args)),
         "Your output is float64, but the inputs are float32. If you compute in float64 on purpose, convert the result: `.to(v.dtype)`. Tensors that you "
         "make yourself get the inputs' dtype with `v.new_zeros(…)`.",
         lambda seen: seen.output.dtype == torch.float64 != seen.args[0].dtype,
-    )  # fmt: skip
-
-
-# ------------------------------------------------------------------------------------------------- slips of both functions
+    )
 
 
 def _mixed(q, k, v, weights) -> Tensor:
@@ -138,12 +150,6 @@ def one_state_for_the_batch(q, k, v, gamma) -> Tensor:
     return torch.stack(outputs, dim=-2)
 
 
-AXES_HINT = (
-    "`gamma[..., t]` has only the batch axes; the state has two more after them, and your factor needs both. Else it lies along the wrong axes: PyTorch "
-    "stops with an error, or, where the sizes happen to fit, multiplies by the wrong factors. Write `gamma[..., t, None, None]`."
-)
-
-
 def factor_without_axes(q, k, v, gamma, axes: int) -> Tensor:
     """axes: how many axes the factor gets behind its own; the state has two."""
     state, outputs = torch.zeros_like(k[..., :1, :].mT @ v[..., :1, :]), []
@@ -188,101 +194,119 @@ def _in_both(to_form: Callable[[Callable], Callable], chunks: bool = False) -> l
         Misconception(name, to_form(function), hints[-1] if chunks else hints[0])
         for name, function, *hints in (
             (
-                "the decay forgotten", lambda q, k, v, g: _mixed(q, k, v, _all(g)),
+                "the decay forgotten",
+                lambda q, k, v, g: _mixed(q, k, v, _all(g)),
                 "Your state never fades. Multiply the old state by γₜ before token t is added.",
                 "Nothing fades in yours. Put the factors in all four places: the scores inside a chunk, what its tokens read of the old state, the old "
                 "state when the chunk is over, and the keys that are added to it.",
             ),
             (
-                "the new token decayed with the state", lambda q, k, v, g: _mixed(q, k, v, _left(g) * g[..., None, :]),
+                "the new token decayed with the state",
+                lambda q, k, v, g: _mixed(q, k, v, _left(g) * g[..., None, :]),
                 "γₜ lets the *old* state fade. You multiply the new token by its own factor as well. Add that token in full.",
             ),
             (
-                "the decay of the token before", lambda q, k, v, g: _mixed(q, k, v, _left(g.roll(1, -1))),
+                "the decay of the token before",
+                lambda q, k, v, g: _mixed(q, k, v, _left(g.roll(1, -1))),
                 "When token t comes, the state fades by γₜ, the factor of token t itself. You use that of the token before it.",
             ),
             (
-                "decayed twice at every step", lambda q, k, v, g: _mixed(q, k, v, _left(g * g)),
+                "decayed twice at every step",
+                lambda q, k, v, g: _mixed(q, k, v, _left(g * g)),
                 "From one token to the next the state fades once, by γₜ. Yours fades by γₜ².",
             ),
             (
-                "γ on the new token instead of the state", lambda q, k, v, g: _mixed(q, k, v, _all(g) * g[..., None, :]),
+                "γ on the new token instead of the state",
+                lambda q, k, v, g: _mixed(q, k, v, _all(g) * g[..., None, :]),
                 "γₜ belongs to the old state: γₜ S + kᵀ v. You multiply the new token by it, so nothing is ever forgotten.",
             ),
             (
-                "a moving average", lambda q, k, v, g: _mixed(q, k, v, _left(g) * (1 - g[..., None, :])),
+                "a moving average",
+                lambda q, k, v, g: _mixed(q, k, v, _left(g) * (1 - g[..., None, :])),
                 "You multiply the new token by 1 − γₜ. The state is a sum that fades, not an average: add kᵀ v in full.",
             ),
             (
-                "1 − γ instead of γ", lambda q, k, v, g: _mixed(q, k, v, _left((1 - g).clamp(min=1e-30))),
+                "1 − γ instead of γ",
+                lambda q, k, v, g: _mixed(q, k, v, _left((1 - g).clamp(min=1e-30))),
                 "γₜ is what is left, not what is lost: γₜ = 1 forgets nothing.",
             ),
             (
-                "the first token's decay for all", lambda q, k, v, g: _mixed(q, k, v, _left(g[..., :1].expand_as(g))),
+                "the first token's decay for all",
+                lambda q, k, v, g: _mixed(q, k, v, _left(g[..., :1].expand_as(g))),
                 "Every token has its own factor. You use that of the first token for all of them.",
             ),
             (
-                "powers of the reading token's factor", lambda q, k, v, g: _mixed(q, k, v, g[..., :, None] ** _steps(g) * _all(g)),
+                "powers of the reading token's factor",
+                lambda q, k, v, g: _mixed(q, k, v, g[..., :, None] ** _steps(g) * _all(g)),
                 "You let token s fade by powers of γₜ. That is right only if all factors are equal. It fades by the product of the factors of tokens s + "
                 "1, …, t.",
             ),
             (
-                "powers of the read token's factor", lambda q, k, v, g: _mixed(q, k, v, g[..., None, :] ** _steps(g) * _all(g)),
+                "powers of the read token's factor",
+                lambda q, k, v, g: _mixed(q, k, v, g[..., None, :] ** _steps(g) * _all(g)),
                 "You let token s fade by powers of its own factor γₛ. It fades by the factors of the tokens after it, s + 1, …, t.",
             ),
             (
-                "the output decayed too", lambda q, k, v, g: _mixed(q, k, v, _left(g) * g[..., :, None]),
+                "the output decayed too",
+                lambda q, k, v, g: _mixed(q, k, v, _left(g) * g[..., :, None]),
                 "You multiply the output by γₜ. It is qₜSₜ, without a factor.",
             ),
             (
-                "the state read before the token is added", lambda q, k, v, g: _mixed(q, k, v, _earlier(_left(g))),
+                "the state read before the token is added",
+                lambda q, k, v, g: _mixed(q, k, v, _earlier(_left(g))),
                 "You read the state as it was before token t. First let it fade, then add token t, then read.",
                 "In yours token t reads what token t − 1 should read. Token t reads itself too, and all that is older has faded by γₜ as well.",
             ),
             (
-                "the token itself left out", lambda q, k, v, g: _mixed(q, k, v, _left(g).tril(-1)),
+                "the token itself left out",
+                lambda q, k, v, g: _mixed(q, k, v, _left(g).tril(-1)),
                 "You read the state after it has faded and before token t is added. Token t reads itself too: add first, then read.",
                 "Token t reads itself too, and has not faded: the diagonal of the mask of decays is 1.",
             ),
             (
-                "γ taken for a logarithm", lambda q, k, v, g: _mixed(q, k, v, _left(g.exp())),
+                "γ taken for a logarithm",
+                lambda q, k, v, g: _mixed(q, k, v, _left(g.exp())),
                 "γₜ is the factor itself, between 0 and 1. You multiply by e to the power γₜ, which is more than 1, so the state grows.",
             ),
             (
-                "a second sigmoid on the decay", lambda q, k, v, g: _mixed(q, k, v, _left(g.sigmoid())),
+                "a second sigmoid on the decay",
+                lambda q, k, v, g: _mixed(q, k, v, _left(g.sigmoid())),
                 "γₜ is between 0 and 1 already: the gate's sigmoid has been applied before it gets here.",
             ),
             (
-                "not causal", lambda q, k, v, g: _mixed(q, k, v, _left(g) + _left(g).mT.triu(1)),
+                "not causal",
+                lambda q, k, v, g: _mixed(q, k, v, _left(g) + _left(g).mT.triu(1)),
                 "In yours a token reads later tokens too. Token t reads only tokens 0 … t.",
             ),
             (
-                "divided by a normaliser", lambda q, k, v, g: normalised(q, k, v, _left(g)),
+                "divided by a normaliser",
+                lambda q, k, v, g: normalised(q, k, v, _left(g)),
                 "You divide by the sum of the weights. Without a feature map weights may be negative, and their sum near 0. There is no normaliser here: "
                 "the output is qₜSₜ.",
             ),
             (
-                "a normaliser that decays beside a state that doesn't", lambda q, k, v, g: normalised(q, k, v, _left(g), _all(g)),
+                "a normaliser that decays beside a state that doesn't",
+                lambda q, k, v, g: normalised(q, k, v, _left(g), _all(g)),
                 "The factor belongs to the state. Yours never fades, and you divide by a normaliser that does. Leave the normaliser out, and let the state "
                 "fade.",
             ),
             (
-                "a feature map on queries and keys", lambda q, k, v, g: _mixed(_phi(q), _phi(k), v, _left(g)),
+                "a feature map on queries and keys",
+                lambda q, k, v, g: _mixed(_phi(q), _phi(k), v, _left(g)),
                 "There is no φ here: q and k are taken as they are. (It was there to make weights positive for the normaliser, and there is none either.)",
             ),
             (
-                "feature map and normaliser as before", lambda q, k, v, g: normalised(_phi(q), _phi(k), v, _left(g)),
+                "feature map and normaliser as before",
+                lambda q, k, v, g: normalised(_phi(q), _phi(k), v, _left(g)),
                 "That is the linear attention of 10.5 with decay. Here q and k are taken as they are, and the output isn't divided.",
             ),
             (
-                "divided by √d", lambda q, k, v, g: _mixed(q, k, v, _left(g)) / q.shape[-1] ** 0.5,
+                "divided by √d",
+                lambda q, k, v, g: _mixed(q, k, v, _left(g)) / q.shape[-1] ** 0.5,
                 "You divide by √d. That is for the softmax, and there is none here: leave it out.",
             ),
         )
-    ]  # fmt: skip
-
-
-# -------------------------------------------------------------------------------------------------------- the recurrence
+    ]
 
 
 def past_anew(q, k, v, gamma) -> Tensor:
@@ -328,67 +352,42 @@ recurrent_decayed_attention = Check(
         decaying("γ = 1: nothing is forgotten", 6, 5, 2, low=1.0, dtype=torch.float64),
         decaying("n = 40, γ near 0", 40, 3, 4, low=1e-6, high=1e-3),
         decaying("γ = 1, here and there near 0", 9, 4, 3, gamma=resets),
-        long_decaying(300, 4, 3), long_decaying(260, 3, 6),
+        long_decaying(300, 4, 3),
+        long_decaying(260, 3, 6),
         decaying("one token", 1, 3, 2),
-        decaying("n = 6, a batch axis: gradients, in float64", 6, 4, 3, batch=(2,), dtype=torch.float64, limits={"gradient": True}),
+        decaying(
+            "n = 6, a batch axis: gradients, in float64",
+            6,
+            4,
+            3,
+            batch=(2,),
+            dtype=torch.float64,
+            limits={"gradient": True},
+        ),
     ],
-    misconceptions=[
-        Misconception(
-            "causal by masking a full n × n matrix", lambda q, k, v, g: _mixed(q, k, v, _left(g)),
-            "You make a weight for each of the n × n pairs. Go through the tokens with a d × d_v state instead.",
-            cost=square_made,
-        ),
-        Misconception(
-            "the past summed up again at every token", past_anew,
-            "You sum up the whole past again for every token. Keep the state: let it fade, and add one term. Then every token costs the same.",
-            cost=_sums_anew,
-        ),
-        Misconception(
-            "every query against every key, piece by piece", by_rows,
-            "You never make an n × n matrix, but every query still meets every key. The state holds all that is needed of the past: read the state.",
-            cost=all_pairs_scored,
-        ),
-        Misconception(
-            "the state overwritten instead of added to", lambda q, k, v, g: (q * k).sum(-1, keepdim=True) * v,
-            "Your state holds only the newest token. Let the old state fade and add the new token to it.",
-        ),
-        Misconception(
-            "the sequence read backwards",
-            lambda q, k, v, g: reference.recurrent_decayed_attention(*(x.flip(-2) for x in (q, k, v)), g.flip(-1)).flip(-2),
-            "Your state starts at the last token, so each token reads itself and the future.",
-        ),
-        Misconception(
-            "one state for the whole batch", one_state_for_the_batch,
-            "Each sequence needs its own state: it has the batch axes too, (…, d, d_v).",
-        ),
-        Misconception(
-            "a state of d × d", state_of_d_by_d,
-            "The state sums up kᵀ v, a column of d times a row of d_v: it has the shape (…, d, d_v), and d_v need not be d.",
-            raises="RuntimeError",
-        ),
-        Misconception(
-            "divided by a product that underflows", quotients_in_the_recurrence,
-            "The product of all factors so far is soon 0 for a computer. Dividing by it gives ∞ or NaN, and multiplying afterwards doesn't bring the number "
-            "back. Let the state fade step by step.",
-            _product_underflowed,
-        ),
-        Misconception("the state cut off from its gradients", state_cut_off, CUT_OFF_HINT),
-        Misconception(
-            "a factor without the state's axes", lambda q, k, v, g: factor_without_axes(q, k, v, g, 0), AXES_HINT, raises="RuntimeError",
-        ),
-        Misconception(
-            "a factor with one of the state's axes", lambda q, k, v, g: factor_without_axes(q, k, v, g, 1), AXES_HINT, raises="RuntimeError",
-        ),
+    misconceptions=wrong_answers(
+        __file__,
         changed_in_place(state_changed_in_place),
         *_in_both(lambda function: function),
         in_another_dtype(reference.recurrent_decayed_attention),
         in_single_precision(reference.recurrent_decayed_attention),
         written_for_one_batch_axis(reference.recurrent_decayed_attention),
         written_without_a_batch(reference.recurrent_decayed_attention),
-    ],
-)  # fmt: skip
-
-# ------------------------------------------------------------------------------------------------------------- in chunks
+        causal_by_masking_full_n_n_matrix=Wrong(lambda q, k, v, g: _mixed(q, k, v, _left(g)), cost=square_made),
+        past_summed_up_again_at_every_token=Wrong(past_anew, cost=_sums_anew),
+        every_query_against_every_key_piece_by=Wrong(by_rows, cost=all_pairs_scored),
+        state_overwritten_instead_added=lambda q, k, v, g: (q * k).sum(-1, keepdim=True) * v,
+        sequence_read_backwards=lambda q, k, v, g: reference.recurrent_decayed_attention(
+            *(x.flip(-2) for x in (q, k, v)), g.flip(-1)
+        ).flip(-2),
+        one_state_whole_batch=one_state_for_the_batch,
+        state_d_d=Wrong(state_of_d_by_d, raises="RuntimeError"),
+        divided_by_product_that_underflows=Wrong(quotients_in_the_recurrence, recognise=_product_underflowed),
+        state_cut_off_from_gradients=state_cut_off,
+        factor_without_states_axes=Wrong(lambda q, k, v, g: factor_without_axes(q, k, v, g, 0), raises="RuntimeError"),
+        factor_with_one_states_axes=Wrong(lambda q, k, v, g: factor_without_axes(q, k, v, g, 1), raises="RuntimeError"),
+    ),
+)
 
 
 def chunk_weights(gamma, c: int, slip: str) -> Tensor:
@@ -454,8 +453,10 @@ def _only(kind: str) -> Callable:
         same, earlier = _pairs(q.shape[-2], c)
         chunk = torch.arange(q.shape[-2]) // c
         kept = {
-            "boundary": same, "past": earlier, "two": same | (chunk[:, None] - chunk == 1),
-        }[kind]  # fmt: skip
+            "boundary": same,
+            "past": earlier,
+            "two": same | (chunk[:, None] - chunk == 1),
+        }[kind]
         return _mixed(q, k, v, _left(gamma) * kept)
 
     return function
@@ -662,192 +663,87 @@ chunked_decayed_attention = Check(
     properties=[IN_THEIR_DTYPE],
     cases=[
         decaying("n = 8, c = 4", 8, 4, 3, 4),
-        decaying("n = 11, c = 3, two batch axes: gradients, in float64", 11, 3, 5, 3, batch=(2, 3), dtype=torch.float64,
-                 limits={"gradient": True}),
+        decaying(
+            "n = 11, c = 3, two batch axes: gradients, in float64",
+            11,
+            3,
+            5,
+            3,
+            batch=(2, 3),
+            dtype=torch.float64,
+            limits={"gradient": True},
+        ),
         decaying("n = 7, c = 2, γ = 1: nothing is forgotten", 7, 5, 2, 2, low=1.0, dtype=torch.float64),
         decaying("a chunk longer than the sequence", 5, 3, 4, 9),
         decaying("n = 12, c = 5, γ near 0", 12, 3, 4, 5, low=1e-6, high=1e-3),
-        decaying("n = 10, c = 4, γ = 1, here and there near 0, in float64", 10, 4, 3, 4, gamma=resets, dtype=torch.float64),
+        decaying(
+            "n = 10, c = 4, γ = 1, here and there near 0, in float64", 10, 4, 3, 4, gamma=resets, dtype=torch.float64
+        ),
         decaying("c = 1: one token in each chunk", 6, 3, 2, 1),
-        long_decaying_chunks(608, 4, 3, 50), long_decaying_chunks(525, 3, 6, 25), long_decaying_chunks(602, 8, 7, 4),
+        long_decaying_chunks(608, 4, 3, 50),
+        long_decaying_chunks(525, 3, 6, 25),
+        long_decaying_chunks(602, 8, 7, 4),
         forgotten_before(630, 3, 4, 30),
-        decaying("n = 130, c = 128, γ = 0.001: gradients, in float64", 130, 2, 3, 128, low=0.001, high=0.001, dtype=torch.float64,
-                 limits={"gradient": True}),
+        decaying(
+            "n = 130, c = 128, γ = 0.001: gradients, in float64",
+            130,
+            2,
+            3,
+            128,
+            low=0.001,
+            high=0.001,
+            dtype=torch.float64,
+            limits={"gradient": True},
+        ),
     ],
-    misconceptions=[
-        Misconception(
-            "causal by masking a full n × n matrix", lambda q, k, v, g, c: _mixed(q, k, v, _left(g)),
-            "Make squares of c × c only, one for each chunk. What comes before the chunk is in the state.",
-            cost=square_made,
-        ),
-        Misconception(
-            "a loop over the tokens for the mask", mask_row_by_row,
-            "The products are those of chunks, but around them is a loop over the tokens. A column minus a row of the summed logarithms gives the "
-            "factors of all pairs at once.",
-            cost=_chunks_with_a_loop,
-        ),
-        Misconception(
-            "a loop over tokens instead of chunks", token_after_token,
-            "You take one step for each token, as in (a). Compute all tokens of a chunk at once, with matrix products, and its mask too.",
-            cost=_token_by_token,
-        ),
-        Misconception(
-            "the past summed up again at every chunk", past_anew_at_every_chunk,
-            "You sum up all earlier tokens again for every chunk, and that grows as n²/c. Keep the state from chunk to chunk: let it fade, and add the "
-            "chunk's own sum.",
-            cost=_chunks_anew,
-        ),
-        Misconception(
-            "no decay inside a chunk", _slip("inside"),
-            "Inside a chunk yours has only a triangle of ones. Multiply the score of the pair (t, s) by the factors of tokens s + 1, …, t.",
-        ),
-        Misconception(
-            "a token's own factor counted inside its chunk", _slip("inside, own"),
-            "Inside the chunk token s fades by the factors of tokens s + 1, …, t. You count its own factor, too.",
-        ),
-        Misconception(
-            "the state read as if it didn't fade inside the chunk", _slip("read"),
-            "Your tokens read the old state in full. Multiply what each token reads by the product of the chunk's factors up to its own.",
-        ),
-        Misconception(
-            "the reader's own decay left out", _slip("read, short"),
-            "The state fades by γₜ before token t reads it. You multiply only by the factors before token t; its own belongs to them.",
-        ),
-        Misconception(
-            "the chunk's first decay left out for its readers", _slip("read, first"),
-            "The old state fades by the chunk's first factor too: its token t reads γ₀ ⋯ γₜ of it. You begin with γ₁.",
-        ),
-        Misconception(
-            "the chunk's first decay left out for the old state", _slip("read and carry, first"),
-            "The first column of the mask is what is left of the chunk's first token, and the old state fades by one factor more: token t reads γ₀ ⋯ γₜ of "
-            "it, and all of the chunk's factors go with it to the next chunk. You begin with γ₁ in both places.",
-        ),
-        Misconception(
-            "one factor for all readers of a chunk", _slip("read, whole"),
-            "You multiply what every token reads by the product of all the chunk's factors. That is right only for its last token. Each token takes the "
-            "factors up to its own.",
-        ),
-        Misconception(
-            "the chunk's decay twice", _slip("read, twice"),
-            "You let the state fade by the whole chunk, then read it and multiply by the factors again. Read first, then let the state fade.",
-        ),
-        Misconception(
-            "keys added to the state as if they were all new", _slip("keep"),
-            "You add the chunk's keys without decay. When the chunk ends, its first token is c − 1 steps old: multiply each key by the factors after it.",
-        ),
-        Misconception(
-            "keys decayed from the chunk's beginning", _slip("keep, turned"),
-            "A key fades by the factors of the tokens *after* it, so the last key doesn't fade. You multiply by the factors up to its own.",
-        ),
-        Misconception(
-            "a key's own decay counted", _slip("keep, own"),
-            "Token s fades by the factors after it, up to the chunk's end. You count its own factor, too; that one is for the state before it.",
-        ),
-        Misconception(
-            "one factor for all keys of a chunk", _slip("keep, whole"),
-            "You multiply all keys by the product of the whole chunk. That is for the old state. Each key fades only by the factors after it.",
-        ),
-        Misconception(
-            "the old state handed on without its decay", _slip("carry"),
-            "Over a chunk the state fades by the product of all its factors. You add the chunk to a state that has not faded.",
-        ),
-        Misconception(
-            "one step of decay for a whole chunk", _slip("carry, last"),
-            "From one chunk to the next c tokens go by: the state fades by the product of all c factors, not only by the last one.",
-        ),
-        Misconception(
-            "the first decay of a chunk for all its tokens", first_of_a_chunk,
-            "You use the chunk's first factor for all its tokens. Every token has its own.",
-        ),
-        Misconception(
-            "the mean decay of a chunk", mean_of_a_chunk,
-            "You use the mean of the chunk's factors. The product of different factors is not a power of their mean: use each token's own factor.",
-        ),
-        Misconception(
-            "the state lost at the chunk's boundary", _only("boundary"),
-            "Each of your chunks starts with an empty state. Carry the state from chunk to chunk.",
-        ),
-        Misconception(
-            "the chunk itself left out", _only("past"),
-            "Your tokens read only the earlier chunks. Add what they read in their own chunk: the c × c scores with their mask.",
-        ),
-        Misconception(
-            "a state that holds only the last chunk", _only("two"),
-            "The state is a fading sum over *all* earlier chunks. Yours is replaced at each boundary.",
-        ),
-        Misconception(
-            "not causal inside a chunk", open_inside,
-            "Inside its own chunk a token may read only the tokens up to itself: for later ones the mask is 0.",
-        ),
-        Misconception(
-            "the chunk counted twice", counted_twice,
-            "You add the chunk to the state before you read the state, and then add the chunk's own scores as well. Read the state of the earlier chunks "
-            "first, then update it.",
-        ),
-        Misconception(
-            "the last short chunk left at 0", short_chunk_lost, "n need not be a multiple of c. The rows of the last, shorter chunk are 0 in your output. "
-            "`split(c)` gives that chunk too."
-        ),
-        Misconception(
-            "the last short chunk dropped", short_chunk_dropped,
-            "n need not be a multiple of c, and `n // c` rounds down: the tokens of the last, shorter chunk get no output, so the last rows are missing. "
-            "`split(c)` gives that chunk too.",
-        ),
-        Misconception(
-            "chunks counted by rounding down, even to none", whole_chunks_joined,
-            "`n // c` rounds down: the last rows are missing where the last chunk is shorter, and where c is larger than n there is no chunk at all.",
-            raises="ValueError",
-        ),
-        Misconception(
-            "a triangle of fixed size", fixed_triangle,
-            "Your triangle is c × c, but the last chunk may be shorter. Make the mask from the chunk's own factors: then it has the chunk's size.",
-            raises="RuntimeError",
-        ),
-        Misconception(
-            "later tokens cut off after the exponential", cut_off_too_late,
-            "For later tokens the difference of the logarithms is large, and its exponential is infinite. `tril` makes it 0 in the forward pass, but the "
-            "backward pass computes 0 · ∞ = NaN. Set these differences to −∞ before the exponential.",
-        ),
-        Misconception(
-            "the sequence read backwards", backwards_in_chunks,
-            "Your state starts at the last token, so each token reads itself and the future. It must read the past.",
-        ),
-        Misconception(
-            "a state of d × d", lambda q, k, v, gamma, c: state_of_d_by_d(q, k, v, gamma),
-            "The state sums up kᵀ v, a column of d times a row of d_v: it has the shape (…, d, d_v), and d_v need not be d.",
-            raises="RuntimeError",
-        ),
-        Misconception(
-            "quotients of products that underflow", quotients_of_products,
-            "The product of many small factors is 0 for a computer, and 0/0 is NaN. Add logarithms, subtract the sums, and take the exponential of the "
-            "difference.",
-            _nan_in(row=-1, not_in=0),
-        ),
-        Misconception(
-            "factors kept away from 0", lambda q, k, v, gamma, c: _mixed(q, k, v, _left(lifted(gamma, 1e-3)[0])),
-            "You raise small factors: with `clamp`, or by adding a number. A factor near 0 is meant, it wipes the state. No γₜ is exactly 0, so its "
-            "logarithm is safe.",
-            _factors_lifted,
-        ),
-        Misconception(
-            "infinity times 0", infinity_times_zero,
-            "For later tokens the difference of the logarithms is large, and its exponential is infinite. Multiplied by 0 it is NaN. Set these differences "
-            "to −∞ before the exponential.",
-            _nan_in(row=0, not_in=-1),
-        ),
-        Misconception(
-            "the logarithms summed over the whole text", summed_over_the_text,
-            "Your sums of logarithms run over the whole sequence and get large. float32 then loses their last digits, and differences of two sums are "
-            "inexact. Begin each chunk's sum at 0.",
-        ),
-        Misconception("the state cut off from its gradients", chunk_state_cut_off, CUT_OFF_HINT),
+    misconceptions=wrong_answers(
+        __file__,
         changed_in_place(chunk_state_changed_in_place),
         *_in_both(lambda function: lambda q, k, v, gamma, c: function(q, k, v, gamma), chunks=True),
         in_another_dtype(reference.chunked_decayed_attention),
         in_single_precision(reference.chunked_decayed_attention),
         written_for_one_batch_axis(reference.chunked_decayed_attention),
         written_without_a_batch(reference.chunked_decayed_attention),
-    ],
-)  # fmt: skip
+        causal_by_masking_full_n_n_matrix_2=Wrong(lambda q, k, v, g, c: _mixed(q, k, v, _left(g)), cost=square_made),
+        loop_over_tokens_mask=Wrong(mask_row_by_row, cost=_chunks_with_a_loop),
+        loop_over_tokens_instead_chunks=Wrong(token_after_token, cost=_token_by_token),
+        past_summed_up_again_at_every_chunk=Wrong(past_anew_at_every_chunk, cost=_chunks_anew),
+        no_decay_inside_chunk=_slip("inside"),
+        tokens_own_factor_counted_inside_chunk=_slip("inside, own"),
+        state_read_as_if_it_didnt_fade_inside=_slip("read"),
+        readers_own_decay_left_out=_slip("read, short"),
+        chunks_first_decay_left_out_readers=_slip("read, first"),
+        chunks_first_decay_left_out_old_state=_slip("read and carry, first"),
+        one_factor_all_readers_chunk=_slip("read, whole"),
+        chunks_decay_twice=_slip("read, twice"),
+        keys_added_state_as_if_they_were_all=_slip("keep"),
+        keys_decayed_from_chunks_beginning=_slip("keep, turned"),
+        keys_own_decay_counted=_slip("keep, own"),
+        one_factor_all_keys_chunk=_slip("keep, whole"),
+        old_state_handed_on_without_decay=_slip("carry"),
+        one_step_decay_whole_chunk=_slip("carry, last"),
+        first_decay_chunk_all_tokens=first_of_a_chunk,
+        mean_decay_chunk=mean_of_a_chunk,
+        state_lost_at_chunks_boundary=_only("boundary"),
+        chunk_itself_left_out=_only("past"),
+        state_that_holds_only_last_chunk=_only("two"),
+        not_causal_inside_chunk=open_inside,
+        chunk_counted_twice=counted_twice,
+        last_short_chunk_left_at_0=short_chunk_lost,
+        last_short_chunk_dropped=short_chunk_dropped,
+        chunks_counted_by_rounding_down_even=Wrong(whole_chunks_joined, raises="ValueError"),
+        triangle_fixed_size=Wrong(fixed_triangle, raises="RuntimeError"),
+        later_tokens_cut_off_after_exponential=cut_off_too_late,
+        sequence_read_backwards_2=backwards_in_chunks,
+        state_d_d=Wrong(lambda q, k, v, gamma, c: state_of_d_by_d(q, k, v, gamma), raises="RuntimeError"),
+        quotients_products_that_underflow=Wrong(quotients_of_products, recognise=_nan_in(row=-1, not_in=0)),
+        factors_kept_away_from_0=Wrong(
+            lambda q, k, v, gamma, c: _mixed(q, k, v, _left(lifted(gamma, 1e-3)[0])), recognise=_factors_lifted
+        ),
+        infinity_times_0=Wrong(infinity_times_zero, recognise=_nan_in(row=0, not_in=-1)),
+        logarithms_summed_over_whole_text=summed_over_the_text,
+        state_cut_off_from_gradients=chunk_state_cut_off,
+    ),
+)
 
 decayed_attention = CheckGroup("decayed_attention", recurrent_decayed_attention, chunked_decayed_attention)

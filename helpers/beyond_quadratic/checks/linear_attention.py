@@ -7,10 +7,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from helpers.engine.cases import Case, Drawn, as_float64, given, normal, sized
-from helpers.engine.check import Check, CheckGroup, Misconception
+from helpers.engine.cases import Case, RandomArg, as_float64, explicit_case, normal, random_case
+from helpers.engine.check import Check, CheckGroup
+from helpers.engine.common_misconceptions import (
+    in_single_precision,
+    written_for_one_batch_axis,
+    written_without_a_batch,
+)
 from helpers.engine.observe import Observation
-from helpers.engine.slips import in_single_precision, written_for_one_batch_axis, written_without_a_batch
+from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import linear_attention as reference
 from .sparse import all_pairs_scored, changed_in_place, square_made
@@ -43,7 +48,7 @@ def _by_rows(q, k, v, causal=False) -> Tensor:
 def far_below_zero(n: int, m: int, d: int, d_v: int, *rest: int) -> Case:
     """Features near e^−10: a normaliser so small that a number added to it shows, and a smallest value for it too."""
     q, k = (normal(length, d, mean=-10, dtype=torch.float64) for length in (n, m))
-    return given("inputs near −10, in float64", q, k, normal(m, d_v, dtype=torch.float64), *rest)
+    return explicit_case("inputs near −10, in float64", q, k, normal(m, d_v, dtype=torch.float64), *rest)
 
 
 def large_after_small(n: int, d: int, d_v: int, c: int) -> Case:
@@ -59,7 +64,7 @@ def large_after_small(n: int, d: int, d_v: int, c: int) -> Case:
         return torch.where(torch.arange(n)[:, None] == place, 1e4 * noise, noise)
 
     words = f"n = {n}, c = {c}: a large token after small ones, in float64"
-    return given(words, normal(n, d, dtype=torch.float64), Drawn(keys), Drawn(values), c)
+    return explicit_case(words, normal(n, d, dtype=torch.float64), RandomArg(keys), RandomArg(values), c)
 
 
 def _number_added(normaliser) -> Callable:
@@ -73,19 +78,8 @@ def _number_added(normaliser) -> Callable:
     return shown
 
 
-EPSILON_HINT = (
-    "φ is above 0 for all inputs used here, so the normaliser is never 0, and nothing has to be added. For inputs near −10 all features are tiny: there "
-    "your number is no longer small beside the normaliser, and the weights sum to less than 1."
-)
-SMALLEST_HINT = "The normaliser is never 0 here. For inputs near −10 it is below your limit, which takes its place, and the weights sum to less than 1."
-SCALE_HINT = "A factor of 1/√d keeps a softmax from saturating. There is no softmax here, and the formula has no scale."
-
-
 def _scaled(q) -> Tensor:
     return q / math.sqrt(q.shape[-1])
-
-
-# -------------------------------------------------------------------------------------------------- all tokens at once
 
 
 def _parts(q, k, v) -> tuple[Tensor, Tensor]:
@@ -132,97 +126,63 @@ def softmax_features(q, k, v) -> Tensor:
 
 def long_sequences(n: int, m: int, d: int, d_v: int) -> Case:
     """Twice what the two products need; n · m would be many times more."""
-    return sized(f"n = {n}, m = {m}: counted, O((n + m) d²)", n=n, m=m, d=d, d_v=d_v,
-                 max_flops=2 * 2 * (n + m) * d * (d_v + 1), max_elements=2 * max(n, m) * (d + 1) * (d_v + 1))  # fmt: skip
+    return random_case(
+        f"n = {n}, m = {m}: counted, O((n + m) d²)",
+        n=n,
+        m=m,
+        d=d,
+        d_v=d_v,
+        max_flops=2 * 2 * (n + m) * d * (d_v + 1),
+        max_elements=2 * max(n, m) * (d + 1) * (d_v + 1),
+    )
 
 
 _all_at_once = Check(
     reference=reference.linear_attention,
     cases=[
-        sized(n=5, m=7, d=4, d_v=3),
-        sized(batch=(2, 3), n=4, m=6, d=3, d_v=5, dtype=torch.float64, gradient=True, label="batch = 2×3, n = 4, m = 6: gradients, in float64"),
-        sized(n=4, m=5, d=6, d_v=2, scale=3.0, label="large inputs"), long_sequences(300, 350, 4, 3), long_sequences(280, 240, 3, 6),
+        random_case(n=5, m=7, d=4, d_v=3),
+        random_case(
+            batch=(2, 3),
+            n=4,
+            m=6,
+            d=3,
+            d_v=5,
+            dtype=torch.float64,
+            gradient=True,
+            label="batch = 2×3, n = 4, m = 6: gradients, in float64",
+        ),
+        random_case(n=4, m=5, d=6, d_v=2, scale=3.0, label="large inputs"),
+        long_sequences(300, 350, 4, 3),
+        long_sequences(280, 240, 3, 6),
         far_below_zero(4, 6, 3, 5),
     ],
-    misconceptions=[
-        Misconception(
-            "an n × m matrix for the normaliser", square_for_the_normaliser,
-            "Your numerator is right. For the denominator you make all n · m weights and then sum the rows. Sum the keys first: row i has the sum φ(qᵢ) · Σ "
-            "φ(k).",
-            cost=_square_for_the_normaliser_alone,
-        ),
-        Misconception(
-            "the n × m matrix made first", lambda q, k, v: (_phi(q) @ _phi(k).mT @ v) / (_phi(q) @ _phi(k).mT).sum(-1, keepdim=True),
-            "Python multiplies from left to right, so `q @ k.mT @ v` makes the n × m matrix first. Put the brackets round the keys and values: φ(q) (φ(k)ᵀ "
-            "v).",
-            cost=square_made,
-        ),
-        Misconception(
-            "quadratic attention, piece by piece", lambda q, k, v: _by_rows(_phi(q), _phi(k), v),
-            "You never store an n × m matrix, but every query still meets every key. Sum φ(k)ᵀ v up once, for all queries.",
-            cost=all_pairs_scored,
-        ),
-        Misconception(
-            "the normaliser forgotten", lambda q, k, v: _phi(q) @ (_phi(k).mT @ v),
-            "The weights φ(q)·φ(k) don't sum to 1 by themselves. Divide each row by φ(q) · Σ φ(k).",
-        ),
-        Misconception(
-            "divided by the number of keys", lambda q, k, v: _phi(q) @ (_phi(k).mT @ v) / k.shape[-2],
-            "The sum of the weights is φ(q) · Σ φ(k), and it differs from query to query. It is not the number of keys.",
-        ),
-        Misconception(
-            "one normaliser for all queries", one_normaliser,
-            "The weights of each query must sum to 1: every row has its own normaliser, φ(qᵢ) · Σ φ(k).",
-        ),
-        Misconception(
-            "no feature map on the keys", lambda q, k, v: _ratio(_phi(q), k, v),
-            "Without φ the keys have negative entries, and weights can be negative or sum to nearly 0. φ goes on the queries and the keys.",
-        ),
-        Misconception(
-            "no feature map on the queries", lambda q, k, v: _ratio(q, _phi(k), v),
-            "Without φ the queries have negative entries, and weights can be negative or sum to nearly 0. φ goes on both.",
-        ),
-        Misconception(
-            "no feature map at all", lambda q, k, v: _ratio(q, k, v),
-            "Plain dot products can be negative and their sum can be near 0, so the weights can be negative or huge. Use φ.",
-        ),
-        Misconception(
-            "the feature map on the values too", lambda q, k, v: _ratio(_phi(q), _phi(k), _phi(v)),
-            "Only the weights have to be positive. The values are mixed as they are.",
-        ),
-        Misconception(
-            "elu without the 1", lambda q, k, v: _ratio(F.elu(q), F.elu(k), v),
-            "elu alone goes down to −1. The 1 lifts it above 0, so that all weights are positive.",
-        ),
-        Misconception(
-            "softmax attention", lambda q, k, v: (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1) @ v,
-            "That is full attention: its exponential couples every query with every key, and the brackets can't be moved.",
-        ),
-        Misconception(
-            "a softmax on queries and keys", softmax_features,
-            "That is a kind of linear attention too (Shen et al., 2021), but here the features are φ = elu + 1, with a normaliser.",
-        ),
-        Misconception(
-            "divided by √d before the feature map",
-            lambda q, k, v: _ratio(_phi(_scaled(q)), _phi(_scaled(k)), v), SCALE_HINT,
-        ),
-        Misconception(
-            "the queries divided by √d before the feature map", lambda q, k, v: _ratio(_phi(_scaled(q)), _phi(k), v), SCALE_HINT
-        ),
-        Misconception("a small number added to the normaliser", with_a_small_number, EPSILON_HINT, _number_added(_parts)),
-        Misconception("a lower limit for the normaliser", with_a_smallest_normaliser, SMALLEST_HINT),
-        Misconception(
-            "the normaliser's axis counted from the front", normaliser_axis_from_the_front,
-            "The normaliser is one number for each row, (…, n, 1). `unsqueeze(1)` puts the new axis last only without a batch, `unsqueeze(-1)` always.",
-            raises="RuntimeError",
-        ),
+    misconceptions=wrong_answers(
+        __file__,
         in_single_precision(reference.linear_attention),
         written_for_one_batch_axis(reference.linear_attention),
         written_without_a_batch(reference.linear_attention),
-    ],
-)  # fmt: skip
-
-# ------------------------------------------------------------------------------------------------------- as a recurrence
+        n_m_matrix_normaliser=Wrong(square_for_the_normaliser, cost=_square_for_the_normaliser_alone),
+        n_m_matrix_made_first=Wrong(
+            lambda q, k, v: (_phi(q) @ _phi(k).mT @ v) / (_phi(q) @ _phi(k).mT).sum(-1, keepdim=True), cost=square_made
+        ),
+        quadratic_attention_piece_by_piece=Wrong(lambda q, k, v: _by_rows(_phi(q), _phi(k), v), cost=all_pairs_scored),
+        normaliser_forgotten=lambda q, k, v: _phi(q) @ (_phi(k).mT @ v),
+        divided_by_number_keys=lambda q, k, v: _phi(q) @ (_phi(k).mT @ v) / k.shape[-2],
+        one_normaliser_all_queries=one_normaliser,
+        no_feature_map_on_keys=lambda q, k, v: _ratio(_phi(q), k, v),
+        no_feature_map_on_queries=lambda q, k, v: _ratio(q, _phi(k), v),
+        no_feature_map_at_all=lambda q, k, v: _ratio(q, k, v),
+        feature_map_on_values_too=lambda q, k, v: _ratio(_phi(q), _phi(k), _phi(v)),
+        elu_without_1=lambda q, k, v: _ratio(F.elu(q), F.elu(k), v),
+        softmax_attention=lambda q, k, v: (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1) @ v,
+        softmax_on_queries_keys=softmax_features,
+        divided_by_root_d_before_feature_map=lambda q, k, v: _ratio(_phi(_scaled(q)), _phi(_scaled(k)), v),
+        queries_divided_by_root_d_before=lambda q, k, v: _ratio(_phi(_scaled(q)), _phi(k), v),
+        small_number_added_normaliser=Wrong(with_a_small_number, recognise=_number_added(_parts)),
+        lower_limit_normaliser=with_a_smallest_normaliser,
+        normalisers_axis_counted_from_front=Wrong(normaliser_axis_from_the_front, raises="RuntimeError"),
+    ),
+)
 
 
 def _cumulated(q, k, v, shift=0) -> tuple[Tensor, Tensor]:
@@ -328,9 +288,6 @@ def square_state(q, k, v) -> Tensor:
 
 
 CUT_OFF_HINT = "Keys and values get gradients from the later tokens that read the state. `detach()` (or `no_grad`, `.data`) stops them. Leave it out."
-SQUARE_HINT = (
-    "The state sums up φ(k)ᵀ v, a column of d times a row of d_v: it has the shape (…, d, d_v), and d_v need not be d."
-)
 
 
 def state_cut_off(q, k, v) -> Tensor:
@@ -355,99 +312,66 @@ def _sums_anew(seen: Observation) -> bool:
 
 
 def long_causal(n: int, d: int, d_v: int, **sizes) -> Case:
-    return sized(f"n = {n}: counted, O(n d²)", n=n, d=d, d_v=d_v, max_flops=2 * 2 * 2 * n * d * (d_v + 1),
-                 max_elements=2 * n * (d + 1) * (d_v + 1), **sizes)  # fmt: skip
+    return random_case(
+        f"n = {n}: counted, O(n d²)",
+        n=n,
+        d=d,
+        d_v=d_v,
+        max_flops=2 * 2 * 2 * n * d * (d_v + 1),
+        max_elements=2 * n * (d + 1) * (d_v + 1),
+        **sizes,
+    )
 
 
 recurrent_linear_attention = Check(
     reference=reference.recurrent_linear_attention,
     cases=[
-        sized(n=5, d=4, d_v=3),
-        sized(batch=(2, 3), n=7, d=3, d_v=5, dtype=torch.float64, gradient=True, label="batch = 2×3, n = 7: gradients, in float64"),
-        sized(n=6, d=5, d_v=2, scale=3.0, label="large inputs"), long_causal(300, 4, 3), long_causal(260, 3, 6),
-        sized(n=1, d=3, d_v=2, label="one token"), far_below_zero(6, 6, 3, 5),
+        random_case(n=5, d=4, d_v=3),
+        random_case(
+            batch=(2, 3),
+            n=7,
+            d=3,
+            d_v=5,
+            dtype=torch.float64,
+            gradient=True,
+            label="batch = 2×3, n = 7: gradients, in float64",
+        ),
+        random_case(n=6, d=5, d_v=2, scale=3.0, label="large inputs"),
+        long_causal(300, 4, 3),
+        long_causal(260, 3, 6),
+        random_case(n=1, d=3, d_v=2, label="one token"),
+        far_below_zero(6, 6, 3, 5),
     ],
-    misconceptions=[
-        Misconception(
-            "causal by masking a full n × n matrix", lambda q, k, v: _masked(_phi(q), _phi(k), v),
-            "That makes n² weights. Go through the tokens one by one and keep a state of d × d_v instead.",
-            cost=square_made,
-        ),
-        Misconception(
-            "the past summed up again at every token", past_anew,
-            "The state of token t is the state of token t − 1 and one term more. Keep it, and add: then every token costs the same.",
-            cost=_sums_anew,
-        ),
-        Misconception(
-            "quadratic attention, piece by piece", lambda q, k, v: _by_rows(_phi(q), _phi(k), v, causal=True),
-            "You never store an n × n matrix, but each query still meets the keys one by one. The state already holds their sum; each token adds one term "
-            "to it.",
-            cost=all_pairs_scored,
-        ),
-        Misconception(
-            "the normaliser of all tokens", normaliser_of_all_tokens,
-            "Your normaliser is the sum over *all* keys, the later ones too. Both sums, the state and the normaliser, must end at token t. (If you append z "
-            "to a list and then write `z += …`, all entries of the list change.)",
-        ),
-        Misconception(
-            "not causal: a full sum for every token", lambda q, k, v: _ratio(_phi(q), _phi(k), v),
-            "Token t may read tokens 0 … t. A sum over the whole sequence lets it read the future.",
-        ),
-        Misconception(
-            "state updated after reading", updated_after_reading,
-            "Token t reads itself too. Add φ(kₜ)ᵀ vₜ to the state first and read it then. (In yours the first token has nothing to read: 0/0 = NaN.)",
-        ),
-        Misconception(
-            "the normaliser forgotten", recurrent_without_normaliser,
-            "The weights φ(qₜ)·φ(kₛ) don't sum to 1. Carry Σ φ(kₛ) along beside the state and divide by φ(qₜ) · Σ φ(kₛ).",
-        ),
-        Misconception(
-            "a normaliser of one token", normaliser_of_one_token,
-            "The state has summed up all tokens so far, so the normaliser has to sum up their keys: carry it along too.",
-        ),
-        Misconception(
-            "divided by the number of tokens so far", divided_by_time,
-            "The sum of the weights is φ(qₜ) · Σ φ(kₛ), not t + 1: the weights aren't 1 each.",
-        ),
-        Misconception(
-            "state overwritten instead of added to", state_overwritten,
-            "Your state holds only the newest token, so every token reads only itself. The state is a running *sum*.",
-        ),
-        Misconception(
-            "the sequence read backwards", state_backwards,
-            "Your state starts at the last token, so each token reads itself and the future.",
-        ),
-        Misconception(
-            "one state for the whole batch", one_state_for_the_batch,
-            "Each sequence needs its own state: it has the batch axes too, (…, d, d_v).",
-        ),
-        Misconception(
-            "no feature map on the keys", recurrent_raw_keys,
-            "Without φ on the keys the weights can be negative, and the normaliser can pass through 0.",
-        ),
-        Misconception(
-            "no feature map on the queries", recurrent_raw_queries,
-            "Without φ on the queries the weights can be negative, and the normaliser can pass through 0.",
-        ),
-        Misconception(
-            "divided by √d before the feature map",
-            lambda q, k, v: _masked(_phi(_scaled(q)), _phi(_scaled(k)), v), SCALE_HINT,
-        ),
-        Misconception(
-            "the queries divided by √d before the feature map", lambda q, k, v: _masked(_phi(_scaled(q)), _phi(k), v), SCALE_HINT
-        ),
-        Misconception("a small number added to the normaliser", recurrent_with_a_small_number, EPSILON_HINT, _number_added(_causal_parts)),
-        Misconception("a lower limit for the normaliser", recurrent_with_a_smallest_normaliser, SMALLEST_HINT),
-        Misconception("the state cut off from its gradients", state_cut_off, CUT_OFF_HINT),
+    misconceptions=wrong_answers(
+        __file__,
         changed_in_place(state_changed_in_place),
-        Misconception("a state of d × d", square_state, SQUARE_HINT, raises="RuntimeError"),
         in_single_precision(reference.recurrent_linear_attention),
         written_for_one_batch_axis(reference.recurrent_linear_attention),
         written_without_a_batch(reference.recurrent_linear_attention),
-    ],
-)  # fmt: skip
-
-# ------------------------------------------------------------------------------------------------------------ in chunks
+        causal_by_masking_full_n_n_matrix=Wrong(lambda q, k, v: _masked(_phi(q), _phi(k), v), cost=square_made),
+        past_summed_up_again_at_every_token=Wrong(past_anew, cost=_sums_anew),
+        quadratic_attention_piece_by_piece_2=Wrong(
+            lambda q, k, v: _by_rows(_phi(q), _phi(k), v, causal=True), cost=all_pairs_scored
+        ),
+        normaliser_all_tokens=normaliser_of_all_tokens,
+        not_causal_full_sum_every_token=lambda q, k, v: _ratio(_phi(q), _phi(k), v),
+        state_updated_after_reading=updated_after_reading,
+        normaliser_forgotten_2=recurrent_without_normaliser,
+        normaliser_one_token=normaliser_of_one_token,
+        divided_by_number_tokens_so_far=divided_by_time,
+        state_overwritten_instead_added=state_overwritten,
+        sequence_read_backwards=state_backwards,
+        one_state_whole_batch=one_state_for_the_batch,
+        no_feature_map_on_keys_2=recurrent_raw_keys,
+        no_feature_map_on_queries_2=recurrent_raw_queries,
+        divided_by_root_d_before_feature_map=lambda q, k, v: _masked(_phi(_scaled(q)), _phi(_scaled(k)), v),
+        queries_divided_by_root_d_before=lambda q, k, v: _masked(_phi(_scaled(q)), _phi(k), v),
+        small_number_added_normaliser=Wrong(recurrent_with_a_small_number, recognise=_number_added(_causal_parts)),
+        lower_limit_normaliser=recurrent_with_a_smallest_normaliser,
+        state_cut_off_from_gradients=state_cut_off,
+        state_d_d=Wrong(square_state, raises="RuntimeError"),
+    ),
+)
 
 
 def _chunk_mask(n, c, kind) -> Tensor:
@@ -455,9 +379,14 @@ def _chunk_mask(n, c, kind) -> Tensor:
     i, j = torch.arange(n)[:, None], torch.arange(n)
     same, past = i // c == j // c, i // c > j // c
     return {
-        "boundary": same & (j <= i), "inside": same | past, "past": past, "strict": past | (same & (j < i)),
-        "last": ((i // c - j // c == 1) | same) & (j <= i), "two": past | (i // c == j // c), "right": j <= i,
-    }[kind]  # fmt: skip
+        "boundary": same & (j <= i),
+        "inside": same | past,
+        "past": past,
+        "strict": past | (same & (j < i)),
+        "last": ((i // c - j // c == 1) | same) & (j <= i),
+        "two": past | (i // c == j // c),
+        "right": j <= i,
+    }[kind]
 
 
 def _chunked_as(q, k, v, c, kind, total="", twice=False) -> Tensor:
@@ -598,149 +527,84 @@ MOST_PER_CHUNK = 120  # operations: right answers take 20 to 70, and a loop over
 
 
 def long_chunks(n: int, d: int, d_v: int, c: int) -> Case:
-    return sized(f"n = {n}, c = {c}: counted, O(n d² + n c d)", n=n, d=d, d_v=d_v, c=c, max_operations=MOST_PER_CHUNK * -(-n // c),
-                 max_flops=2 * 2 * n * (2 * d * (d_v + 1) + c * (d + d_v + 1)),
-                 max_elements=2 * n * max((d + 1) * (d_v + 1), c))  # fmt: skip
+    return random_case(
+        f"n = {n}, c = {c}: counted, O(n d² + n c d)",
+        n=n,
+        d=d,
+        d_v=d_v,
+        c=c,
+        max_operations=MOST_PER_CHUNK * -(-n // c),
+        max_flops=2 * 2 * n * (2 * d * (d_v + 1) + c * (d + d_v + 1)),
+        max_elements=2 * n * max((d + 1) * (d_v + 1), c),
+    )
 
 
 chunked_linear_attention = Check(
     reference=reference.chunked_linear_attention,
     cases=[
-        sized(n=8, d=4, d_v=3, c=4),
-        sized(batch=(2, 3), n=11, d=3, d_v=5, c=3, dtype=torch.float64),
+        random_case(n=8, d=4, d_v=3, c=4),
+        random_case(batch=(2, 3), n=11, d=3, d_v=5, c=3, dtype=torch.float64),
         # rows that fill up the last chunk have 0/0 if they are divided, which only shows on the way back
-        sized(batch=(2,), n=7, d=3, d_v=5, c=3, dtype=torch.float64, gradient=True, label="n = 7, c = 3: gradients, in float64"),
-        sized(n=7, d=5, d_v=2, c=2, scale=2.0, label="n = 7, c = 2, large inputs"),
-        sized(n=5, d=3, d_v=4, c=9, label="a chunk longer than the sequence"),
+        random_case(
+            batch=(2,),
+            n=7,
+            d=3,
+            d_v=5,
+            c=3,
+            dtype=torch.float64,
+            gradient=True,
+            label="n = 7, c = 3: gradients, in float64",
+        ),
+        random_case(n=7, d=5, d_v=2, c=2, scale=2.0, label="n = 7, c = 2, large inputs"),
+        random_case(n=5, d=3, d_v=4, c=9, label="a chunk longer than the sequence"),
         # most sizes of a chunk come in both dtypes: a triangle that was kept from another call has that one's
-        long_chunks(608, 4, 3, 25), as_float64(long_chunks(525, 3, 6, 25)), as_float64(long_chunks(602, 8, 7, 4)), sized(n=8, d=4, d_v=3, c=3, label="n = 8 again, now with c = 3"),
-        sized(n=5, d=3, d_v=2, c=1, label="c = 1: one token in each chunk"), far_below_zero(7, 7, 3, 5, 2),
+        long_chunks(608, 4, 3, 25),
+        as_float64(long_chunks(525, 3, 6, 25)),
+        as_float64(long_chunks(602, 8, 7, 4)),
+        random_case(n=8, d=4, d_v=3, c=3, label="n = 8 again, now with c = 3"),
+        random_case(n=5, d=3, d_v=2, c=1, label="c = 1: one token in each chunk"),
+        far_below_zero(7, 7, 3, 5, 2),
         large_after_small(13, 3, 4, 5),
     ],
-    misconceptions=[
-        Misconception(
-            "causal by masking a full n × n matrix", lambda q, k, v, c: _masked(_phi(q), _phi(k), v),
-            "Compute scores only inside each chunk, c × c. Earlier chunks come in through the state.",
-            cost=square_made,
-        ),
-        Misconception(
-            "a loop over tokens instead of chunks", token_after_token,
-            "One step for each token is the slow recurrent form again. Take one step for each chunk, with matrix products inside it.",
-            cost=_token_by_token,
-        ),
-        Misconception(
-            "the state lost at the chunk's boundary", lambda q, k, v, c: _chunked_as(q, k, v, c, "boundary"),
-            "Each of your chunks starts from an empty state. Carry the state and the normaliser from chunk to chunk.",
-        ),
-        Misconception(
-            "not causal inside a chunk", lambda q, k, v, c: _chunked_as(q, k, v, c, "inside"),
-            "Inside its own chunk a token may read only the tokens up to itself: mask the c × c scores with `tril`.",
-        ),
-        Misconception(
-            "the chunk itself left out", lambda q, k, v, c: _chunked_as(q, k, v, c, "past"),
-            "Your tokens read only the earlier chunks. Add the causal attention inside the chunk. (In yours the first chunk has nothing to read: 0/0 = NaN.)",
-        ),
-        Misconception(
-            "the token itself left out", lambda q, k, v, c: _chunked_as(q, k, v, c, "strict"),
-            "A token reads itself too. `tril()` keeps the diagonal, `tril(-1)` doesn't. (In yours the first token has nothing to read: 0/0 = NaN.)",
-        ),
-        Misconception(
-            "the chunk counted twice", lambda q, k, v, c: _chunked_as(q, k, v, c, "inside", twice=True),
-            "You add the chunk to the state before you read the state, and then add the chunk's own scores as well. Read the state of the earlier chunks "
-            "first, then update it.",
-        ),
-        Misconception(
-            "a state that holds only the last chunk", lambda q, k, v, c: _chunked_as(q, k, v, c, "last"),
-            "The state is a running sum over *all* earlier chunks. Yours is replaced at each boundary.",
-        ),
-        Misconception(
-            "the normaliser lost at the chunk's boundary", lambda q, k, v, c: _chunked_as(q, k, v, c, "right", total="boundary"),
-            "Two sums are carried from chunk to chunk: Σ φ(k)ᵀ v and Σ φ(k). You carry only the first.",
-        ),
-        Misconception(
-            "the chunk missing in the normaliser", lambda q, k, v, c: _chunked_as(q, k, v, c, "right", total="past"),
-            "The weights inside the chunk have to be in the normaliser as well: add the row sums of the triangle. (In the first chunk your normaliser is 0, "
-            "so the output is ±∞.)",
-        ),
-        Misconception(
-            "the whole chunk in the normaliser", lambda q, k, v, c: _chunked_as(q, k, v, c, "right", total="inside"),
-            "Your numerator is causal, and the normaliser isn't: it holds all keys of the chunk, later ones too. Read the sum of the keys before "
-            "you add the chunk to it, and add the row sums of the triangle.",
-        ),
-        Misconception(
-            "the chunk's own sum taken off again", own_sum_taken_off,
-            "A sum that has held a large number has lost the last digits of the small ones, and subtracting the large one doesn't bring them back: "
-            "the larger it was, the more is lost. Shift the running sums by one chunk, with zeros in front.",
-        ),
-        Misconception(
-            "rows that fill up the last chunk divided too", filled_rows_divided,
-            "The rows of zeros that fill up the last chunk are 0/0 = NaN. You cut them off after the division, and the backward pass brings NaN back "
-            "from them. Cut numerator and normaliser to n rows first, then divide.",
-        ),
-        Misconception("the state cut off from its gradients", chunk_state_cut_off, CUT_OFF_HINT),
-        Misconception(
-            "the normaliser forgotten", chunked_without_normaliser,
-            "Divide by the sum of all weights of a row: those that went through the state and those inside the chunk.",
-        ),
-        Misconception(
-            "the last short chunk left at 0", last_chunk_lost,
-            "n need not be a multiple of c. In yours the rows of the last, shorter chunk stay 0. `split(c)` gives that chunk too.",
-        ),
-        Misconception(
-            "not causal at all", lambda q, k, v, c: _ratio(_phi(q), _phi(k), v),
-            "Token t may read tokens 0 … t. A sum over the whole sequence lets it read the future.",
-        ),
-        Misconception(
-            "the past summed up again at every chunk", past_anew_at_every_chunk,
-            "You sum up all earlier tokens again for every chunk, and that grows as n²/c. Keep the state from chunk to chunk, and add the chunk's own sum "
-            "to it.",
-            cost=_chunks_anew,
-        ),
-        Misconception(
-            "the last short chunk dropped", lambda q, k, v, c: _masked(_phi(q), _phi(k), v)[..., : max(q.shape[-2] // c, 1) * c, :],
-            "n need not be a multiple of c, and `n // c` rounds down: the tokens of the last, shorter chunk get no output, so the last rows are missing. "
-            "`split(c)` gives that chunk too.",
-        ),
-        Misconception(
-            "chunks counted by rounding down, even to none", whole_chunks_joined,
-            "`n // c` rounds down: the last rows are missing where the last chunk is shorter, and where c is larger than n there is no chunk at all.",
-            raises="ValueError",
-        ),
-        Misconception(
-            "a triangle of fixed size", fixed_triangle,
-            "The last chunk can be shorter than c. Then its triangle must be smaller too: `torch.tril` of the scores themselves always fits.",
-            raises="RuntimeError",
-        ),
-        Misconception(
-            "state and triangle normalised separately, then added", lambda q, k, v, c: _two_fractions(q, k, v, c, 1),
-            "Each fraction has weights that sum to 1, so together they sum to 2. Add the two numerators, add the two denominators, then divide once.",
-        ),
-        Misconception(
-            "state and triangle normalised separately, then averaged", lambda q, k, v, c: _two_fractions(q, k, v, c, 2),
-            "The past and the chunk don't weigh the same. Add the two numerators, add the two denominators, then divide once.",
-        ),
-        Misconception(
-            "divided by √d before the feature map",
-            lambda q, k, v, c: _masked(_phi(_scaled(q)), _phi(_scaled(k)), v), SCALE_HINT,
-        ),
-        Misconception(
-            "the queries divided by √d before the feature map", lambda q, k, v, c: _masked(_phi(_scaled(q)), _phi(k), v), SCALE_HINT
-        ),
-        Misconception(
-            "a small number added to the normaliser", lambda q, k, v, c: recurrent_with_a_small_number(q, k, v), EPSILON_HINT,
-            _number_added(_causal_parts),
-        ),
-        Misconception(
-            "the sum of all chunks in front of the first", sums_rolled_round,
-            "Before the first chunk there is nothing, so its state and its normaliser begin at 0. `roll` brings the last running sum round to the front: "
-            "the first tokens read the whole text. Put zeros there.",
-        ),
+    misconceptions=wrong_answers(
+        __file__,
         changed_in_place(chunk_state_changed_in_place),
-        Misconception("a state of d × d", lambda q, k, v, c: square_state(q, k, v), SQUARE_HINT, raises="RuntimeError"),
         in_single_precision(reference.chunked_linear_attention),
         written_for_one_batch_axis(reference.chunked_linear_attention),
         written_without_a_batch(reference.chunked_linear_attention),
-    ],
-)  # fmt: skip
+        causal_by_masking_full_n_n_matrix_2=Wrong(lambda q, k, v, c: _masked(_phi(q), _phi(k), v), cost=square_made),
+        loop_over_tokens_instead_chunks=Wrong(token_after_token, cost=_token_by_token),
+        state_lost_at_chunks_boundary=lambda q, k, v, c: _chunked_as(q, k, v, c, "boundary"),
+        not_causal_inside_chunk=lambda q, k, v, c: _chunked_as(q, k, v, c, "inside"),
+        chunk_itself_left_out=lambda q, k, v, c: _chunked_as(q, k, v, c, "past"),
+        token_itself_left_out=lambda q, k, v, c: _chunked_as(q, k, v, c, "strict"),
+        chunk_counted_twice=lambda q, k, v, c: _chunked_as(q, k, v, c, "inside", twice=True),
+        state_that_holds_only_last_chunk=lambda q, k, v, c: _chunked_as(q, k, v, c, "last"),
+        normaliser_lost_at_chunks_boundary=lambda q, k, v, c: _chunked_as(q, k, v, c, "right", total="boundary"),
+        chunk_missing_normaliser=lambda q, k, v, c: _chunked_as(q, k, v, c, "right", total="past"),
+        whole_chunk_normaliser=lambda q, k, v, c: _chunked_as(q, k, v, c, "right", total="inside"),
+        chunks_own_sum_taken_off_again=own_sum_taken_off,
+        rows_that_fill_up_last_chunk_divided=filled_rows_divided,
+        state_cut_off_from_gradients=chunk_state_cut_off,
+        normaliser_forgotten_3=chunked_without_normaliser,
+        last_short_chunk_left_at_0=last_chunk_lost,
+        not_causal_at_all=lambda q, k, v, c: _ratio(_phi(q), _phi(k), v),
+        past_summed_up_again_at_every_chunk=Wrong(past_anew_at_every_chunk, cost=_chunks_anew),
+        last_short_chunk_dropped=lambda q, k, v, c: _masked(_phi(q), _phi(k), v)[
+            ..., : max(q.shape[-2] // c, 1) * c, :
+        ],
+        chunks_counted_by_rounding_down_even=Wrong(whole_chunks_joined, raises="ValueError"),
+        triangle_fixed_size=Wrong(fixed_triangle, raises="RuntimeError"),
+        state_triangle_normalised_separately=lambda q, k, v, c: _two_fractions(q, k, v, c, 1),
+        state_triangle_normalised_separately_2=lambda q, k, v, c: _two_fractions(q, k, v, c, 2),
+        divided_by_root_d_before_feature_map=lambda q, k, v, c: _masked(_phi(_scaled(q)), _phi(_scaled(k)), v),
+        queries_divided_by_root_d_before=lambda q, k, v, c: _masked(_phi(_scaled(q)), _phi(k), v),
+        small_number_added_normaliser=Wrong(
+            lambda q, k, v, c: recurrent_with_a_small_number(q, k, v), recognise=_number_added(_causal_parts)
+        ),
+        sum_all_chunks_front_first=sums_rolled_round,
+        state_d_d=Wrong(lambda q, k, v, c: square_state(q, k, v), raises="RuntimeError"),
+    ),
+)
 
 linear_attention = CheckGroup("linear_attention", _all_at_once, recurrent_linear_attention, chunked_linear_attention)

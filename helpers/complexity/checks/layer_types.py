@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import torch
 
-from helpers.engine.cases import given
-from helpers.engine.check import Misconception
-from helpers.engine.rules import ran_on
-from helpers.engine.tables import Table
+from helpers.engine.cases import explicit_case
+from helpers.engine.requirements import exceeded_steps
+from helpers.engine.table_check import Table
+from helpers.engine.wrong_answers import Wrong, wrong_answers
 from helpers.measuring.growth import INFINITE, NO_NUMBER, NO_PRODUCT, grows_like
 
 from .. import layer_types as reference
@@ -17,6 +17,7 @@ from .. import layer_types as reference
 __all__ = ["layer_types"]
 
 STEPS = 200_000  # of all calls for one case
+
 NAMES = ("n", "d", "k", "r")
 
 
@@ -61,10 +62,14 @@ def _types(n, d, k, r, wrong):
     """The right table with one row, or more, in place of the right ones."""
     log, root = math.log2(n), math.sqrt(n)
     right = {
-        "recurrent": (n * d * d, n, n), "convolution": (k * n * d * d, 1, log / math.log2(k)),
-        "self-attention": (n * n * d, 1, 1), "strided sparse": (n * root * d, 1, 1), "lsh": (n * log * d, log, log),
-        "low-rank": (n * r * d, 1, 1), "linear": (n * d * d, 1, 1),
-    }  # fmt: skip
+        "recurrent": (n * d * d, n, n),
+        "convolution": (k * n * d * d, 1, log / math.log2(k)),
+        "self-attention": (n * n * d, 1, 1),
+        "strided sparse": (n * root * d, 1, 1),
+        "lsh": (n * log * d, log, log),
+        "low-rank": (n * r * d, 1, 1),
+        "linear": (n * d * d, 1, 1),
+    }
     return {**right, **wrong}
 
 
@@ -89,10 +94,14 @@ def in_float32(n, d, k, r):
     n, d, k, r = torch.tensor([n, d, k, r])
     log, root, one = n.log2(), n.sqrt(), torch.ones(())
     return {
-        "recurrent": (n * d * d, n, n), "convolution": (k * n * d * d, one, log / k.log2()),
-        "self-attention": (n * n * d, one, one), "strided sparse": (n * root * d, one, one), "lsh": (n * log * d, log, log),
-        "low-rank": (n * r * d, one, one), "linear": (n * d * d, one, one),
-    }  # fmt: skip
+        "recurrent": (n * d * d, n, n),
+        "convolution": (k * n * d * d, one, log / k.log2()),
+        "self-attention": (n * n * d, one, one),
+        "strided sparse": (n * root * d, one, one),
+        "lsh": (n * log * d, log, log),
+        "low-rank": (n * r * d, one, one),
+        "linear": (n * d * d, one, one),
+    }
 
 
 layer_types = Table(
@@ -102,163 +111,127 @@ layer_types = Table(
     counts=False,
     steps=STEPS,
     cases=[
-        given("n far above d", 2.0**100, 2.0**30, 2.0**8, 2.0**10),
-        given("d far above n", 2.0**40, 2.0**120, 2.0**8, 2.0**10),
+        explicit_case("n far above d", 2.0**100, 2.0**30, 2.0**8, 2.0**10),
+        explicit_case("d far above n", 2.0**40, 2.0**120, 2.0**8, 2.0**10),
     ],
-    misconceptions=[
-        Misconception(
-            "a loop that doesn't come to its end", token_by_token,
-            "The sizes are enormous, such as 2¹⁰⁰ tokens: a loop that takes one after the other never ends. Say with a formula how often it would run.",
-            cost=ran_on,
+    misconceptions=wrong_answers(
+        __file__,
+        loop_that_doesnt_come_end=Wrong(token_by_token, cost=exceeded_steps),
+        costs_that_infinite=Wrong(
+            in_float32, recognise=lambda seen: all(cost == INFINITE for cost, *_ in seen.output.values())
         ),
-        Misconception(
-            "costs that are infinite", in_float32,
-            "The sizes are such as 2¹⁰⁰, and all seven costs become infinite. Tensors are float32 where nobody says otherwise, and it ends at 2¹²⁸. "
-            "Python's own floats reach 2¹⁰²⁴.",
-            lambda seen: all(cost == INFINITE for cost, *_ in seen.output.values()),
+        n_d_swapped_self_attention=Wrong(
+            lambda n, d, k, r: _types(n, d, k, r, {"self-attention": (n * d * d, 1, 1)}),
+            recognise=_is("self-attention", 0, "n d²"),
         ),
-        Misconception(
-            "n and d swapped in self-attention", lambda n, d, k, r: _types(n, d, k, r, {"self-attention": (n * d * d, 1, 1)}),
-            "Self-attention has n·n scores, each a dot product over d features: n²·d.", _is("self-attention", 0, "n d²"),
-        ),
-        Misconception(
-            "projections counted in self-attention",
+        projections_counted_self_attention=Wrong(
             lambda n, d, k, r: _types(n, d, k, r, {"self-attention": (n * n * d + 4 * n * d * d, 1, 1)}),
-            "n·d² are the projections. All of the seven that need them have the same ones, so they are left out: scores and weighted sum "
-            "remain.",
-            _is("self-attention", 0, "n d² or n² d"),
+            recognise=_is("self-attention", 0, "n d² or n² d"),
         ),
-        Misconception(
-            "projections counted where attention is cheaper",
-            lambda n, d, k, r: _types(n, d, k, r, {
-                "strided sparse": (n * math.sqrt(n) * d + n * d * d, 1, 1), "low-rank": (n * r * d + n * d * d, 1, 1),
-                "lsh": (n * math.log2(n) * d + n * d * d, math.log2(n), math.log2(n)),
-            }),
-            "n·d² is what the d × d projections cost, and they are left out in every row: scores and weighted sum remain, and in `lsh` the sorting.",
-            _with_projections,
+        projections_counted_where_attention=Wrong(
+            lambda n, d, k, r: _types(
+                n,
+                d,
+                k,
+                r,
+                {
+                    "strided sparse": (n * math.sqrt(n) * d + n * d * d, 1, 1),
+                    "low-rank": (n * r * d + n * d * d, 1, 1),
+                    "lsh": (n * math.log2(n) * d + n * d * d, math.log2(n), math.log2(n)),
+                },
+            ),
+            recognise=_with_projections,
         ),
-        Misconception(
-            "d forgotten in self-attention", lambda n, d, k, r: _types(n, d, k, r, {"self-attention": (n * n, 1, 1)}),
-            "n² counts the scores. Each is a dot product over d features.", _is("self-attention", 0, "n²"),
+        d_forgotten_self_attention=Wrong(
+            lambda n, d, k, r: _types(n, d, k, r, {"self-attention": (n * n, 1, 1)}),
+            recognise=_is("self-attention", 0, "n²"),
         ),
-        Misconception(
-            "a recurrent step that is linear in d", lambda n, d, k, r: _types(n, d, k, r, {"recurrent": (n * d, n, n)}),
-            "Each of the n steps multiplies the state, d numbers, with a d × d matrix.", _is("recurrent", 0, "n d"),
+        recurrent_step_that_linear_d=Wrong(
+            lambda n, d, k, r: _types(n, d, k, r, {"recurrent": (n * d, n, n)}), recognise=_is("recurrent", 0, "n d")
         ),
-        Misconception(
-            "a recurrent layer in one step", lambda n, d, k, r: _types(n, d, k, r, {"recurrent": (n * d * d, 1, n)}),
-            "State t needs state t − 1. Nothing can be computed side by side: n steps, one after the other.",
-            _is("recurrent", 1, "1"),
+        recurrent_layer_one_step=Wrong(
+            lambda n, d, k, r: _types(n, d, k, r, {"recurrent": (n * d * d, 1, n)}), recognise=_is("recurrent", 1, "1")
         ),
-        Misconception(
-            "a recurrent path of length 1", lambda n, d, k, r: _types(n, d, k, r, {"recurrent": (n * d * d, n, 1)}),
-            "From the first token to the last, information goes through every state in between.", _is("recurrent", 2, "1"),
+        recurrent_path_length_1=Wrong(
+            lambda n, d, k, r: _types(n, d, k, r, {"recurrent": (n * d * d, n, 1)}), recognise=_is("recurrent", 2, "1")
         ),
-        Misconception(
-            "a convolution without its kernel",
+        convolution_without_kernel=Wrong(
             lambda n, d, k, r: _types(n, d, k, r, {"convolution": (n * d * d, 1, math.log2(n) / math.log2(k))}),
-            "Each output looks at k tokens, with a d × d matrix for each of the k places.", _is("convolution", 0, "n d²"),
+            recognise=_is("convolution", 0, "n d²"),
         ),
-        Misconception(
-            "a reach that grows by k in each layer: n/k", lambda n, d, k, r: _types(n, d, k, r, {"convolution": (k * n * d * d, 1, n / k)}),
-            "n/k is the path if every layer adds k tokens of reach. Here the layers are dilated: each multiplies the reach "
-            "by k.",
-            _is("convolution", 2, "n / k"),
+        reach_that_grows_by_k_each_layer_n_over=Wrong(
+            lambda n, d, k, r: _types(n, d, k, r, {"convolution": (k * n * d * d, 1, n / k)}),
+            recognise=_is("convolution", 2, "n / k"),
         ),
-        Misconception(
-            "a dilated path without its base",
+        dilated_path_without_base=Wrong(
             lambda n, d, k, r: _types(n, d, k, r, {"convolution": (k * n * d * d, 1, math.log2(n))}),
-            "After L layers the reach is kᴸ, so the logarithm has the base k. That is a size here, not a constant.",
-            _is("convolution", 2, "log n"),
+            recognise=_is("convolution", 2, "log n"),
         ),
-        Misconception(
-            "a long path through self-attention", lambda n, d, k, r: _types(n, d, k, r, {"self-attention": (n * n * d, 1, n)}),
-            "Every token attends to every other directly: one layer is enough.", _is("self-attention", 2, "n", "log n"),
+        long_path_through_self_attention=Wrong(
+            lambda n, d, k, r: _types(n, d, k, r, {"self-attention": (n * n * d, 1, n)}),
+            recognise=_is("self-attention", 2, "n", "log n"),
         ),
-        Misconception(
-            "self-attention token after token", lambda n, d, k, r: _types(n, d, k, r, {"self-attention": (n * n * d, n, 1)}),
-            "All rows of the scores are one matrix product: no token waits for another.", _is("self-attention", 1, "n"),
+        self_attention_token_after_token=Wrong(
+            lambda n, d, k, r: _types(n, d, k, r, {"self-attention": (n * n * d, n, 1)}),
+            recognise=_is("self-attention", 1, "n"),
         ),
-        Misconception(
-            "sparse attention that is still quadratic",
+        sparse_attention_that_still_quadratic=Wrong(
             lambda n, d, k, r: _types(n, d, k, r, {"strided sparse": (n * n * d, 1, 1)}),
-            "Each of the n tokens attends to about √n keys, not to n. (In Python `n ** 1 / 2` is n / 2.)", _is("strided sparse", 0, "n² d"),
+            recognise=_is("strided sparse", 0, "n² d"),
         ),
-        Misconception(
-            "√n instead of n√n", lambda n, d, k, r: _types(n, d, k, r, {"strided sparse": (math.sqrt(n) * d, 1, 1)}),
-            "√n keys are the work of one token, and there are n tokens.", _is("strided sparse", 0, "√n d"),
+        root_n_instead_nroot_n=Wrong(
+            lambda n, d, k, r: _types(n, d, k, r, {"strided sparse": (math.sqrt(n) * d, 1, 1)}),
+            recognise=_is("strided sparse", 0, "√n d"),
         ),
-        Misconception(
-            "LSH without n log n moves of d numbers",
+        lsh_without_n_log_n_moves_d_numbers=Wrong(
             lambda n, d, k, r: _types(n, d, k, r, {"lsh": (n * d, math.log2(n), math.log2(n))}),
-            "Your cost grows like n·d. Attention within the buckets is linear, but the sort makes n·log n moves, and each moves a whole token: "
-            "d numbers.",
-            _is("lsh", 0, "n d"),
+            recognise=_is("lsh", 0, "n d"),
         ),
-        Misconception(
-            "sorting in one step", lambda n, d, k, r: _types(n, d, k, r, {"lsh": (n * math.log2(n) * d, 1, math.log2(n))}),
-            "A parallel sort still needs about log n rounds, each of which waits for the one before.", _is("lsh", 1, "1"),
+        sorting_one_step=Wrong(
+            lambda n, d, k, r: _types(n, d, k, r, {"lsh": (n * math.log2(n) * d, 1, math.log2(n))}),
+            recognise=_is("lsh", 1, "1"),
         ),
-        Misconception(
-            "r left out of the cost", lambda n, d, k, r: _types(n, d, k, r, {"low-rank": (n * d, 1, 1)}),
-            "n queries meet r projected keys: n·r scores over d features each.", _is("low-rank", 0, "n d"),
+        r_left_out_cost=Wrong(
+            lambda n, d, k, r: _types(n, d, k, r, {"low-rank": (n * d, 1, 1)}), recognise=_is("low-rank", 0, "n d")
         ),
-        Misconception(
-            "features projected instead of positions", lambda n, d, k, r: _types(n, d, k, r, {"low-rank": (n * n * r, 1, 1)}),
-            "Low-rank attention makes n keys into r keys. The width d stays, and the n × n matrix is gone.",
-            _is("low-rank", 0, "n² r"),
+        features_projected_instead_positions=Wrong(
+            lambda n, d, k, r: _types(n, d, k, r, {"low-rank": (n * n * r, 1, 1)}), recognise=_is("low-rank", 0, "n² r")
         ),
-        Misconception(
-            "linear attention without the state", lambda n, d, k, r: _types(n, d, k, r, {"linear": (n * d, 1, 1)}),
-            "Every token adds the product of its key and its value, a d × d matrix, to the sum: d² each.",
-            _is("linear", 0, "n d"),
+        linear_attention_without_state=Wrong(
+            lambda n, d, k, r: _types(n, d, k, r, {"linear": (n * d, 1, 1)}), recognise=_is("linear", 0, "n d")
         ),
-        Misconception(
-            "linear attention that is still quadratic", lambda n, d, k, r: _types(n, d, k, r, {"linear": (n * n * d, 1, 1)}),
-            "Without the softmax the brackets can be moved: Q (Kᵀ V) instead of (Q Kᵀ) V. No n × n matrix is left.",
-            _is("linear", 0, "n² d"),
+        linear_attention_that_still_quadratic=Wrong(
+            lambda n, d, k, r: _types(n, d, k, r, {"linear": (n * n * d, 1, 1)}), recognise=_is("linear", 0, "n² d")
         ),
-        Misconception(
-            "linear attention token after token", lambda n, d, k, r: _types(n, d, k, r, {"linear": (n * d * d, n, 1)}),
-            "Kᵀ V is one matrix product over all tokens: no token waits for another.", _is("linear", 1, "n"),
+        linear_attention_token_after_token=Wrong(
+            lambda n, d, k, r: _types(n, d, k, r, {"linear": (n * d * d, n, 1)}), recognise=_is("linear", 1, "n")
         ),
-        Misconception(
-            "positions that attend to each other after the projection",
-            lambda n, d, k, r: _types(n, d, k, r, {"low-rank": (r * r * d, 1, 1)}),
-            "Keys and values are projected to r positions, the queries are not: n of them meet r keys.", _is("low-rank", 0, "d r²"),
+        positions_that_attend_each_other_after=Wrong(
+            lambda n, d, k, r: _types(n, d, k, r, {"low-rank": (r * r * d, 1, 1)}), recognise=_is("low-rank", 0, "d r²")
         ),
-        Misconception(
-            "a path of √n through strided attention",
+        path_root_n_through_strided_attention=Wrong(
             lambda n, d, k, r: _types(n, d, k, r, {"strided sparse": (n * math.sqrt(n) * d, 1, math.sqrt(n))}),
-            "The √n keys are chosen so that two layers connect all pairs: a constant, whatever n is.", _is("strided sparse", 2, "√n"),
+            recognise=_is("strided sparse", 2, "√n"),
         ),
-        Misconception(
-            "a logarithm upside down",
+        logarithm_upside_down=Wrong(
             lambda n, d, k, r: _types(n, d, k, r, {"convolution": (k * n * d * d, 1, math.log2(k) / math.log2(n))}),
-            "After L layers the reach is kᴸ: L = log n / log k. A longer text has a longer path.",
-            _is("convolution", 2, "log k / log n"),
+            recognise=_is("convolution", 2, "log k / log n"),
         ),
-        Misconception(
-            "convolutions one after the other",
+        convolutions_one_after_other=Wrong(
             lambda n, d, k, r: _types(n, d, k, r, {"convolution": (k * n * d * d, n, math.log2(n) / math.log2(k))}),
-            "The outputs of one layer are computed side by side: none waits for its neighbour.", _is("convolution", 1, "n"),
+            recognise=_is("convolution", 1, "n"),
         ),
-        Misconception(
-            "a path of 1 through dilated convolutions",
+        path_1_through_dilated_convolutions=Wrong(
             lambda n, d, k, r: _types(n, d, k, r, {"convolution": (k * n * d * d, 1, 1)}),
-            "One layer reaches only k tokens, and each multiplies the reach by k. All n take more layers the larger n is.", _is("convolution", 2, "1"),
+            recognise=_is("convolution", 2, "1"),
         ),
-        Misconception(
-            "one round of buckets for all pairs",
+        one_round_buckets_all_pairs=Wrong(
             lambda n, d, k, r: _types(n, d, k, r, {"lsh": (n * math.log2(n) * d, math.log2(n), 1)}),
-            "A token sees only its own bucket. Each layer multiplies the reach by a constant, so it takes about log n layers until it is n.",
-            _is("lsh", 2, "1"),
+            recognise=_is("lsh", 2, "1"),
         ),
-        Misconception(
-            "layers times rounds in LSH",
+        layers_times_rounds_lsh=Wrong(
             lambda n, d, k, r: _types(n, d, k, r, {"lsh": (n * math.log2(n) * d, math.log2(n), math.log2(n) ** 2)}),
-            "The path counts layers here, log n of them. The rounds of the sort inside each are the steps.",
-            _is("lsh", 2, "log n²"),
+            recognise=_is("lsh", 2, "log n²"),
         ),
-    ],
-)  # fmt: skip
+    ),
+)

@@ -6,19 +6,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from helpers.engine.cases import Case, Drawn, given, normal, sized
-from helpers.engine.check import Behaviour, Check, Misconception
+from helpers.engine.cases import Case, RandomArg, explicit_case, normal, random_case
+from helpers.engine.check import Behaviour, Check
+from helpers.engine.common_misconceptions import NO_FUSED_ATTENTION, power_before_division
 from helpers.engine.observe import Observation
-from helpers.engine.slips import NO_FUSED_ATTENTION, power_before_division
+from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import flash, online
-from .flash import WITHIN, levelled_scores, low_scores
+from .flash_attention_forward import WITHIN, levelled_scores, low_scores
 
 __all__ = ["flash_decoding"]
 
 AT_ONCE = 120  # tensor operations: einsum and padding need about 60; a loop over 48 parts at least 250
-
-# ----------------------------------------------------------------------------------------------------------- the slips
 
 
 def _parts(x, splits, size) -> Tensor:
@@ -75,7 +74,7 @@ def zeros_taken_for_missing(q, k, v, splits) -> Tensor:
     )
 
 
-def _some_zero_keys(m: int, d: int) -> Drawn:
+def _some_zero_keys(m: int, d: int) -> RandomArg:
     """Real keys, of which every third is zero."""
 
     def draw(generator: torch.Generator) -> Tensor:
@@ -83,7 +82,7 @@ def _some_zero_keys(m: int, d: int) -> Drawn:
         k[:, ::3] = 0
         return k
 
-    return Drawn(draw)
+    return RandomArg(draw)
 
 
 def keys_at_the_end_lost(q, k, v, splits) -> Tensor:
@@ -157,136 +156,88 @@ def _merged_in_a_loop(seen: Observation) -> bool:
     return sum(seen.operations.values()) > AT_ONCE and 0 < _products(seen) <= 4
 
 
-def _far_apart(m: int, d_v: int, step: float) -> tuple[Drawn, Drawn, Drawn]:
+def _far_apart(m: int, d_v: int, step: float) -> tuple[RandomArg, RandomArg, RandomArg]:
     """One query whose scores climb by `step` a key."""
     return levelled_scores((1, 4), m, d_v, lambda i, j: (torch.ones_like(i), step * j))
 
 
-def _sequences_apart(m: int, d_v: int, level: float) -> tuple[Drawn, ...]:
+def _sequences_apart(m: int, d_v: int, level: float) -> tuple[RandomArg, ...]:
     """Two sequences: all scores of one are near `level`, all of the other near −`level`."""
     both = [
         levelled_scores((1, 4), m, d_v, lambda i, j, at=at: (torch.ones_like(i), torch.full_like(j, at)))
         for at in (level, -level)
     ]
-    return tuple(Drawn(lambda g, pair=pair: torch.stack([x.make(g) for x in pair])) for pair in zip(*both, strict=True))
+    return tuple(
+        RandomArg(lambda g, pair=pair: torch.stack([x.make(g) for x in pair])) for pair in zip(*both, strict=True)
+    )
 
 
 def counted_parts(m: int, splits: int, d: int, d_v: int, batch: tuple[int, ...] = ()) -> Case:
     """Many parts in few operations, and none of them as long as all keys together."""
-    return sized(f"m = {m} in {splits} parts, in at most {AT_ONCE} operations", batch=batch, m=m, d=d, d_v=d_v, splits=splits,
-                 max_operations=AT_ONCE, max_elements=math.prod(batch) * splits * m * (d + d_v))  # fmt: skip
+    return random_case(
+        f"m = {m} in {splits} parts, in at most {AT_ONCE} operations",
+        batch=batch,
+        m=m,
+        d=d,
+        d_v=d_v,
+        splits=splits,
+        max_operations=AT_ONCE,
+        max_elements=math.prod(batch) * splits * m * (d + d_v),
+    )
 
 
 flash_decoding = Check(
     reference=flash.flash_decoding,
     cases=[
-        sized("m = 12 in 4 parts", m=12, d=4, d_v=5, splits=4, scale=1.5),
-        sized("2×3 sequences, m = 11 in 3 parts: uneven", batch=(2, 3), m=11, d=3, d_v=6, splits=3, scale=1.5),
-        sized("m = 7 in 10 parts: some are empty", batch=(2,), m=7, d=2, d_v=5, splits=10, scale=1.5),
-        sized("m = 9 in 6 parts: short and empty ones", m=9, d=3, d_v=8, splits=6, scale=2.0),
-        given("scores that climb by 40 a key, m = 12 in 4 parts", *_far_apart(12, 5, 40.0), 4),
-        given("scores near −120, m = 9 in 2 parts", *low_scores(1, 9, 7), 2),
-        given("some keys are zero, m = 8 in 3 parts", normal(2, 1, 4), _some_zero_keys(8, 4), normal(2, 8, 5), 3),
-        given("float64, scores near −30,000, m = 7 in 3 parts", *low_scores(1, 7, 5, level=-30_000.0, dtype=torch.float64), 3),
-        given("scores near 150 and near −150, m = 10 in 3 parts", *_sequences_apart(10, 6, 150.0), 3),
+        random_case("m = 12 in 4 parts", m=12, d=4, d_v=5, splits=4, scale=1.5),
+        random_case("2×3 sequences, m = 11 in 3 parts: uneven", batch=(2, 3), m=11, d=3, d_v=6, splits=3, scale=1.5),
+        random_case("m = 7 in 10 parts: some are empty", batch=(2,), m=7, d=2, d_v=5, splits=10, scale=1.5),
+        random_case("m = 9 in 6 parts: short and empty ones", m=9, d=3, d_v=8, splits=6, scale=2.0),
+        explicit_case("scores that climb by 40 a key, m = 12 in 4 parts", *_far_apart(12, 5, 40.0), 4),
+        explicit_case("scores near −120, m = 9 in 2 parts", *low_scores(1, 9, 7), 2),
+        explicit_case(
+            "some keys are zero, m = 8 in 3 parts", normal(2, 1, 4), _some_zero_keys(8, 4), normal(2, 8, 5), 3
+        ),
+        explicit_case(
+            "float64, scores near −30,000, m = 7 in 3 parts",
+            *low_scores(1, 7, 5, level=-30_000.0, dtype=torch.float64),
+            3,
+        ),
+        explicit_case("scores near 150 and near −150, m = 10 in 3 parts", *_sequences_apart(10, 6, 150.0), 3),
         counted_parts(96, 48, 3, 4),
     ],
-    misconceptions=[
-        Misconception(
-            "merged one part after the other", merged_part_after_part,
-            "You compute all parts at once, but then a loop takes one after the other. Merge all of them together: one softmax of the logsumexps gives the "
-            "shares, and one sum over the axis of the parts the output.",
-            cost=_merged_in_a_loop,
-        ),
-        Misconception(
-            "one part after the other", part_after_part,
-            "Your loop handles one part after the other. Give the keys an axis for the parts: then one product serves all of them, and on a GPU "
-            "they run side by side.",
-            cost=_one_after_the_other,
-        ),
-        Misconception(
-            "never split", undivided,
-            "You computed one softmax over all keys. Split the keys into parts, give each its own output and logsumexp, and merge these at the "
-            "end.",
-            cost=_never_in_parts,
-        ),
-        Misconception(
-            "the parts' outputs averaged", lambda q, k, v, splits: shared_by(q, k, v, splits, "averaged"),
-            "A part that holds most of the attention must count more. The share of a part is exp(lse) divided by the sum of all exp(lse).",
-        ),
-        Misconception(
-            "shares by the number of keys", lambda q, k, v, splits: shared_by(q, k, v, splits, "averaged over the keys"),
-            "What counts is not how many keys a part has but how well they fit the query. The share of a part is exp(lse) divided by the sum of "
-            "all exp(lse).",
-        ),
-        Misconception(
-            "the parts' outputs added", lambda q, k, v, splits: shared_by(q, k, v, splits, "added"),
-            "Inside each part the weights sum to 1, so in your sum they add up to the number of parts. Multiply each output by its share first.",
-        ),
-        Misconception(
-            "shares in proportion to the logsumexps", lambda q, k, v, splits: shared_by(q, k, v, splits, "by logsumexp"),
-            "A logsumexp is a logarithm. Shares are in proportion to exp(lse): take the softmax of the logsumexps.",
-        ),
-        Misconception(
-            "shares by the parts' maxima", lambda q, k, v, splits: shared_by(q, k, v, splits, "by maximum"),
-            "The maximum depends on one key of the part. Use the logsumexp: it counts all of them.",
-        ),
-        Misconception(
-            "shares that don't sum to 1", lambda q, k, v, splits: shared_by(q, k, v, splits, "not normalised"),
-            "Your shares are exp(lse − maximum). Divide them by their sum, so that they sum to 1.",
-        ),
-        Misconception(
-            "shares without a maximum", lambda q, k, v, splits: shared_by(q, k, v, splits, "no maximum"),
-            "In float32 e^400 is infinite and e^(−120) is 0, and ∞ / ∞ and 0 / 0 are NaN. Subtract the largest logsumexp first; a softmax does "
-            "that by itself.",
-        ),
-        Misconception(
-            "only the largest part", lambda q, k, v, splits: shared_by(q, k, v, splits, "the largest alone"),
-            "You kept only the part with the largest logsumexp. The other parts count too, each with its share.",
-        ),
-        Misconception(
-            "softmax over the parts", lambda q, k, v, splits: shared_by(q, k, v, splits, "over the parts"),
-            "Your softmax runs over the parts. Inside each part it must run over the part's own keys, so that their weights sum to 1.",
-        ),
-        Misconception(
-            "padding that takes part", lambda q, k, v, splits: shared_by(q, k, v, splits, "padding"),
-            "The zeros that fill up the last part get score 0, and so a weight. Set their scores to −∞.",
-        ),
-        Misconception(
-            "one added key counts", lambda q, k, v, splits: shared_by(q, k, v, splits, "one added key"),
-            "The real keys have places 0 to m − 1. Place m was added already: hide places ≥ m, not > m.",
-        ),
-        Misconception(
-            "empty parts that give NaN", lambda q, k, v, splits: shared_by(q, k, v, splits, "NaN"),
-            "A part without keys has only scores of −∞, and its softmax is 0 / 0, NaN. Replace its output by 0; its logsumexp −∞ then gives it "
-            "no share.",
-        ),
-        Misconception(
-            "rows of zeros taken for missing ones", zeros_taken_for_missing,
-            "A real key may be all zeros. Find the added keys by their place (m or later), not by their value.",
-        ),
-        Misconception(
-            "the axis of the parts counted from the front", lambda q, k, v, splits: merged_over(1, q, k, v, splits),
-            "You merge over an axis that is counted from the front. With no leading axis, or with two, another one stands there. Count from the back, as "
-            "`dim=-3`.",
-            _merged_from_the_front,
-        ),
-        Misconception(
-            "keys at the end lost", keys_at_the_end_lost,
-            "m need not be a multiple of the number of parts. Round the size of a part up, or the last keys are lost.",
-        ),
+    misconceptions=wrong_answers(
+        __file__,
         power_before_division(flash.flash_decoding),
-        Misconception(
-            "no scale", lambda q, k, v, splits: shared_by(q, k, v, splits, "no scale"),
-            "You don't divide the scores by √d. Do so in every part.",
+        merged_one_part_after_other=Wrong(merged_part_after_part, cost=_merged_in_a_loop),
+        one_part_after_other=Wrong(part_after_part, cost=_one_after_the_other),
+        never_split=Wrong(undivided, cost=_never_in_parts),
+        parts_outputs_averaged=lambda q, k, v, splits: shared_by(q, k, v, splits, "averaged"),
+        shares_by_number_keys=lambda q, k, v, splits: shared_by(q, k, v, splits, "averaged over the keys"),
+        parts_outputs_added=lambda q, k, v, splits: shared_by(q, k, v, splits, "added"),
+        shares_proportion_logsumexps=lambda q, k, v, splits: shared_by(q, k, v, splits, "by logsumexp"),
+        shares_by_parts_maxima=lambda q, k, v, splits: shared_by(q, k, v, splits, "by maximum"),
+        shares_that_dont_sum_1=lambda q, k, v, splits: shared_by(q, k, v, splits, "not normalised"),
+        shares_without_maximum=lambda q, k, v, splits: shared_by(q, k, v, splits, "no maximum"),
+        only_largest_part=lambda q, k, v, splits: shared_by(q, k, v, splits, "the largest alone"),
+        softmax_over_parts=lambda q, k, v, splits: shared_by(q, k, v, splits, "over the parts"),
+        padding_that_takes_part=lambda q, k, v, splits: shared_by(q, k, v, splits, "padding"),
+        one_added_key_counts=lambda q, k, v, splits: shared_by(q, k, v, splits, "one added key"),
+        empty_parts_that_give_nan=lambda q, k, v, splits: shared_by(q, k, v, splits, "NaN"),
+        rows_zeros_taken_missing_ones=zeros_taken_for_missing,
+        axis_parts_counted_from_front=Wrong(
+            lambda q, k, v, splits: merged_over(1, q, k, v, splits), recognise=_merged_from_the_front
         ),
-    ],
+        keys_at_end_lost=keys_at_the_end_lost,
+        no_scale=lambda q, k, v, splits: shared_by(q, k, v, splits, "no scale"),
+    ),
     behaviours=[
         Behaviour(
-            "the parts side by side", lambda seen: not _parts_apart(seen),
+            "the parts side by side",
+            lambda seen: not _parts_apart(seen),
             "No tensor was large enough to hold the outputs of all parts side by side.",
         )
     ],
     forbids=NO_FUSED_ATTENTION,
     within=WITHIN,
-)  # fmt: skip
+)

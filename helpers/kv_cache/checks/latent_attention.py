@@ -5,9 +5,10 @@ import math
 import torch
 from torch import Tensor
 
-from helpers.engine.cases import Case, given, normal
-from helpers.engine.check import Check, Misconception, Property
-from helpers.engine.slips import NO_FUSED_ATTENTION, in_single_precision
+from helpers.engine.cases import Case, explicit_case, normal
+from helpers.engine.check import Check, Property
+from helpers.engine.common_misconceptions import NO_FUSED_ATTENTION, in_single_precision
+from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from ..latent_attention import latent_attention as reference
 from ..latent_attention import with_keys_and_values
@@ -16,9 +17,18 @@ __all__ = ["latent_attention"]
 
 
 def latent_step(
-    label: str, m: int, *, b: int, d: int, h: int, d_h: int, d_c: int, dtype=torch.float32, loud: float = 1.0,
+    label: str,
+    m: int,
+    *,
+    b: int,
+    d: int,
+    h: int,
+    d_h: int,
+    d_c: int,
+    dtype=torch.float32,
+    loud: float = 1.0,
     limited: bool = False,
-) -> Case:  # fmt: skip
+) -> Case:
     """One step after m tokens. loud: how much larger the scores are than usual. limited: keys and values are too dear to make."""
 
     def matrix(*shape: int, inner: int, scale: float = 1.0) -> Tensor:
@@ -28,11 +38,17 @@ def latent_step(
     limits = (
         dict(max_elements=_largest(b, n, d, h, d_h, d_c), max_flops=_flops(b, n, d, h, d_h, d_c)) if limited else {}
     )
-    return given(
-        label, normal(b, d, dtype=dtype), normal(b, m, d_c, dtype=dtype),
-        matrix(d, d_c, inner=d), matrix(h, d, d_h, inner=d, scale=1.5 * loud), matrix(h, d_c, d_h, inner=d_c, scale=2.0),
-        matrix(h, d_c, d_h, inner=d_c), matrix(h, d_h, d, inner=h * d_h), **limits,
-    )  # fmt: skip
+    return explicit_case(
+        label,
+        normal(b, d, dtype=dtype),
+        normal(b, m, d_c, dtype=dtype),
+        matrix(d, d_c, inner=d),
+        matrix(h, d, d_h, inner=d, scale=1.5 * loud),
+        matrix(h, d_c, d_h, inner=d_c, scale=2.0),
+        matrix(h, d_c, d_h, inner=d_c),
+        matrix(h, d_h, d, inner=h * d_h),
+        **limits,
+    )
 
 
 def _largest(b: int, n: int, d: int, h: int, d_h: int, d_c: int) -> int:
@@ -252,7 +268,11 @@ def _both_returned(output, *_) -> bool:
 
 latent_attention = Check(
     reference=reference,
-    properties=[Property("two tensors come back", _both_returned, "Return two things: the output, and the latents of all tokens.")],
+    properties=[
+        Property(
+            "two tensors come back", _both_returned, "Return two things: the output, and the latents of all tokens."
+        )
+    ],
     forbids=NO_FUSED_ATTENTION,
     names=("output: sequences features", "latents: sequences tokens features"),
     cases=[
@@ -260,160 +280,57 @@ latent_attention = Check(
         latent_step("the first token of a text", 0, b=2, d=5, h=4, d_h=3, d_c=12),
         latent_step("8 tokens, one sequence, in float64", 8, b=1, d=6, h=5, d_h=2, d_c=10, dtype=torch.float64),
         latent_step("scores of a thousand and more", 6, b=2, d=8, h=3, d_h=5, d_c=9, loud=400.0, dtype=torch.float64),
-        latent_step("scores of a thousand and more, one head", 4, b=1, d=8, h=1, d_h=5, d_c=9, loud=40_000.0, dtype=torch.float64),
+        latent_step(
+            "scores of a thousand and more, one head",
+            4,
+            b=1,
+            d=8,
+            h=1,
+            d_h=5,
+            d_c=9,
+            loud=40_000.0,
+            dtype=torch.float64,
+        ),
         latent_step("299 tokens, and no room for keys or values", 299, b=2, d=10, h=6, d_h=8, d_c=12, limited=True),
     ],
-    misconceptions=[
-        Misconception(
-            "scaled by √d_c instead of √d_h", lambda *inputs: _step(inputs, scale=inputs[1].shape[-1] ** -0.5),
-            "Your products have d_c terms, but their sums are the scores of a query and a key of width d_h, only bracketed in another way. "
-            "The model was trained with 1/√d_h: the scale stays.",
-        ),
-        Misconception(
-            "no scale", lambda *inputs: _step(inputs, scale=1.0),
-            "Divide the scores by √d_h, with absorbed matrices too.",
-        ),
-        Misconception(
-            "scaled by d_h instead of its root", lambda *inputs: _step(inputs, scale=1 / inputs[3].shape[-1]),
-            "Divide the scores by the *root* of d_h.",
-        ),
-        Misconception(
-            "scaled by the root of the model's width", lambda *inputs: _step(inputs, scale=inputs[0].shape[-1] ** -0.5),
-            "A score is a dot product within one head. Divide it by the root of d_h, the width of that head.",
-        ),
-        Misconception(
-            "scaled by the root of d / h", scaled_by_a_share_of_the_width,
-            "Here a head's width need not be d / h: it is the last axis of `w_q`. Divide the scores by the root of that.",
-        ),
-        Misconception(
-            "scaled by the root of all heads' width", lambda *inputs: _step(inputs, scale=(len(inputs[3]) * inputs[3].shape[-1]) ** -0.5),
-            "A score is a dot product within one head. Divide it by the root of d_h, not of h · d_h.",
-        ),
-        Misconception(
-            "the new latent not stored", new_latent_not_stored,
-            "You return the latents as they came. The next step will not see this token.",
-        ),
-        Misconception(
-            "appended after attending", attends_before_it_stores,
-            "A token attends to itself too: append its latent before you compute the scores.",
-        ),
-        Misconception(
-            "the new latent put before the old", new_latent_in_front,
-            "The latents come back in the order of the text: the newest stands last.",
-        ),
-        Misconception(
-            "only the new latent returned", only_the_new_latent,
-            "What you return is the next step's cache: the old latents belong to it.",
-        ),
-        Misconception(
-            "the oldest latent dropped", one_latent_overwritten,
-            "The new latent comes after the m old ones, and nothing is dropped: the token attends to m + 1, and m + 1 come back.",
-        ),
-        Misconception(
-            "the up-projection used without its transpose", up_projection_transposed,
-            "`w_uk[i]` goes from the latent (d_c) to the key (d_h). The query goes the other way, from d_h to d_c: that is the transpose.",
-            raises="RuntimeError",
-        ),
-        Misconception(
-            "the up-projection reshaped instead of transposed", up_projection_reshaped,
-            "A reshape to (d_h, d_c) has the right shape and the wrong numbers: it reads on along the rows. Rows and columns must change places, `.mT`.",
-        ),
-        Misconception(
-            "W_UV absorbed into the query", values_up_projection_for_both,
-            "The scores ask for keys, and keys are made by W_UK. W_UV makes values: it belongs after the softmax.",
-        ),
-        Misconception(
-            "W_UK for the values too", keys_up_projection_for_both,
-            "One latent gives two things: a key by W_UK, a value by W_UV. After the softmax use W_UV.",
-        ),
-        Misconception(
-            "the two up-projections exchanged", up_projections_exchanged,
-            "W_UK makes keys: it is absorbed into the query, before the softmax. W_UV makes values: it comes after the softmax.",
-        ),
-        Misconception(
-            "scores instead of weights", without_a_softmax,
-            "The softmax is missing. It stands between W_UK and W_UV, and can't be absorbed.",
-        ),
-        Misconception(
-            "the softmax over the heads", softmax_over_the_heads,
-            "Each head shares out its attention over the tokens. All heads read the same latents, but each has a softmax of its own: along the "
-            "last axis of (b, h, m + 1).",
-        ),
-        Misconception(
-            "one softmax over heads and tokens together", softmax_over_heads_and_tokens,
-            "The weights of *each* head sum to 1 over the tokens.",
-        ),
-        Misconception(
-            "a softmax without its maximum", softmax_without_maximum,
-            "exp of a large score is infinite, and ∞/∞ is NaN. Take the row's largest score off first, as `softmax` does.",
-        ),
-        Misconception(
-            "one maximum for all rows", one_maximum_for_all,
-            "The largest score of the whole tensor was taken off every row. Where a row lies far below it all exponentials are 0, and 0/0 is NaN. Each row "
-            "has a maximum of its own: along the last axis.",
-        ),
-        Misconception(
-            "scores cut off before exp", scores_cut_off,
-            "All scores above the limit become equal, and share the attention. Take the row's largest score off instead: then no exponential is above 1, and the "
-            "weights stay the same.",
-        ),
-        Misconception(
-            "one set of weights for all heads", one_softmax_for_all_heads,
-            "The heads share the latents, not the weights: each head has its own query and its own W_UK, so its own scores.",
-        ),
-        Misconception(
-            "the latent cut into heads", latent_cut_into_heads,
-            "Keys and values are cut into heads, a latent isn't. Every head reads all d_c features of it, each through its own W_UK and W_UV.",
-        ),
-        Misconception(
-            "the first head's up-projections for all heads", first_heads_up_projections,
-            "What is shared is the latent. Head i has its own `w_uk[i]` and `w_uv[i]`.",
-        ),
-        Misconception(
-            "the heads averaged", mean_of_the_heads,
-            "W_O adds up what the heads bring (unit 04: an output is a sum over heads). A mean is smaller by the factor h.",
-        ),
-        Misconception(
-            "heads merged feature by feature", merged_feature_by_feature,
-            "The rows of W_O lie head after head: `w_o[0]`, then `w_o[1]`. Lay the heads side by side in the same order, all features of the first head "
-            "first. (Swapping the axes before they are merged mixes them.)",
-        ),
-        Misconception(
-            "no output projection", without_output_projection,
-            "The heads' outputs, (b, h, d_h), go through `w_o` and are summed: the output has the width d of the input.",
-        ),
-        Misconception(
-            "W_UV left out", latents_mixed_into_the_output,
-            "What you mix are latents, of width d_c. `w_uv` makes a head's output of them, of width d_h, and `w_o` comes after it.",
-            raises="RuntimeError",
-        ),
-        Misconception(
-            "keys and values stored", keys_and_values_stored,
-            "Then a token takes 2 · h · d_h numbers again. The cache holds the latents, d_c numbers a token.",
-        ),
-        Misconception(
-            "keys and values made in every step", with_keys_and_values,
-            "The numbers are right and the cache is small. But every step makes the keys and values of all tokens again. Move the brackets: multiply the query by "
-            "W_UK, and the mixed latents by W_UV.",
-            cost=_keys_and_values_made,
-        ),
-        Misconception(
-            "one of the two absorbed, the other used on all tokens", only_keys_absorbed,
-            "One of the two is absorbed. W_UK goes to the query, before the scores. W_UV goes after the softmax: mix the *latents*, then use it on what is mixed, "
-            "once for each head.",
-            cost=_one_of_both_made,
-        ),
-        Misconception(
-            "keys and values made head by head", head_by_head_with_keys,
-            "A loop over the heads is fine. But inside it you multiply all latents by W_UK and W_UV, in every step. Multiply the query by W_UK, and the mixed latents by W_UV.",
-            cost=_made_in_parts,
-        ),
-        Misconception(
-            "a tensor with all latents for every head", latents_copied_for_every_head,
-            "All heads read the same latents. Written out for every head, they are larger than the keys that they replace. Use the heads as rows: a query (b, h, d_c) times "
-            "latents (b, d_c, m + 1).",
-            cost=_latents_for_every_head,
-        ),
+    misconceptions=wrong_answers(
+        __file__,
         in_single_precision(reference),
-    ],
-)  # fmt: skip
+        scaled_by_root_d_c_instead_root_d_h=lambda *inputs: _step(inputs, scale=inputs[1].shape[-1] ** -0.5),
+        no_scale=lambda *inputs: _step(inputs, scale=1.0),
+        scaled_by_d_h_instead_root=lambda *inputs: _step(inputs, scale=1 / inputs[3].shape[-1]),
+        scaled_by_root_models_width=lambda *inputs: _step(inputs, scale=inputs[0].shape[-1] ** -0.5),
+        scaled_by_root_d_over_h=scaled_by_a_share_of_the_width,
+        scaled_by_root_all_heads_width=lambda *inputs: _step(
+            inputs, scale=(len(inputs[3]) * inputs[3].shape[-1]) ** -0.5
+        ),
+        new_latent_not_stored=new_latent_not_stored,
+        appended_after_attending=attends_before_it_stores,
+        new_latent_put_before_old=new_latent_in_front,
+        only_new_latent_returned=only_the_new_latent,
+        oldest_latent_dropped=one_latent_overwritten,
+        up_projection_used_without_transpose=Wrong(up_projection_transposed, raises="RuntimeError"),
+        up_projection_reshaped_instead=up_projection_reshaped,
+        w_uv_absorbed_into_query=values_up_projection_for_both,
+        w_uk_values_too=keys_up_projection_for_both,
+        two_up_projections_exchanged=up_projections_exchanged,
+        scores_instead_weights=without_a_softmax,
+        softmax_over_heads=softmax_over_the_heads,
+        one_softmax_over_heads_tokens_together=softmax_over_heads_and_tokens,
+        softmax_without_maximum=softmax_without_maximum,
+        one_maximum_all_rows=one_maximum_for_all,
+        scores_cut_off_before_exp=scores_cut_off,
+        one_set_weights_all_heads=one_softmax_for_all_heads,
+        latent_cut_into_heads=latent_cut_into_heads,
+        first_heads_up_projections_all_heads=first_heads_up_projections,
+        heads_averaged=mean_of_the_heads,
+        heads_merged_feature_by_feature=merged_feature_by_feature,
+        no_output_projection=without_output_projection,
+        w_uv_left_out=Wrong(latents_mixed_into_the_output, raises="RuntimeError"),
+        keys_values_stored=keys_and_values_stored,
+        keys_values_made_every_step=Wrong(with_keys_and_values, cost=_keys_and_values_made),
+        one_two_absorbed_other_used_on_all=Wrong(only_keys_absorbed, cost=_one_of_both_made),
+        keys_values_made_head_by_head=Wrong(head_by_head_with_keys, cost=_made_in_parts),
+        tensor_with_all_latents_every_head=Wrong(latents_copied_for_every_head, cost=_latents_for_every_head),
+    ),
+)

@@ -5,19 +5,19 @@ import math
 import torch
 from torch import Tensor
 
-from helpers.engine.cases import Case, Drawn, given
-from helpers.engine.check import Check, Misconception, Property
-from helpers.engine.compare import Told, difference
-from helpers.engine.driving import Stopped, call, observe
+from helpers.engine.anti_gaming import same
+from helpers.engine.cases import Case, RandomArg, explicit_case
+from helpers.engine.check import Check, Property
+from helpers.engine.compare import Message, difference
+from helpers.engine.drivers import Stopped, call, observe
 from helpers.engine.observe import Observation
-from helpers.engine.unseen import same
+from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import paged_cache as reference
 
 __all__ = ["paged_cache"]
 
-
-FULL = Told("ValueError")
+FULL = Message("ValueError")
 
 
 def drive_pages(cls, pages: int, page_size: int, steps: list[tuple]) -> tuple:
@@ -40,16 +40,16 @@ def drive_pages(cls, pages: int, page_size: int, steps: list[tuple]) -> tuple:
     return *told, _own_row(neighbour, name, rows[:1])
 
 
-BESIDE = Told("another cache beside this one keeps its row")
+BESIDE = Message("another cache beside this one keeps its row")
 
 
-def _own_row(cache, name: str, row: Tensor) -> Told:
+def _own_row(cache, name: str, row: Tensor) -> Message:
     seen = observe(cache.read, (name,))
     kept = not seen.error and isinstance(seen.output, Tensor) and same(seen.output, row)
     return (
         BESIDE
         if kept
-        else Told(
+        else Message(
             "another cache, made beside this one, has lost its row: something is shared by all instances of the class"
         )
     )
@@ -64,7 +64,7 @@ def _alive(steps: list[tuple]) -> set[str]:
     return names
 
 
-def _refused(cache, pages: int, page_size: int, name: str) -> Told:
+def _refused(cache, pages: int, page_size: int, name: str) -> Message:
     """Whether the rows that the only sequence has after a ValueError, however many of the new ones are kept, lie on all pages in use."""
     seen = observe(cache.read, (name,))
     rows = len(seen.output) if isinstance(seen.output, Tensor) else 0  # the name may be unknown
@@ -72,7 +72,7 @@ def _refused(cache, pages: int, page_size: int, name: str) -> Told:
     return (
         FULL
         if left == free
-        else Told(
+        else Message(
             f"after the ValueError {name!r} has {rows} rows, and {left} pages are free, where it should be {free}"
         )
     )
@@ -103,9 +103,9 @@ def _step_in_words(action: str, name: str, more: Tensor | str = "") -> str:
 def _apart(got, want) -> str:
     if got is FULL:
         return "it stops with a ValueError, and it shouldn't."
-    if want is FULL and not isinstance(got, Told):
+    if want is FULL and not isinstance(got, Message):
         return "no page is free for it, and no ValueError comes."
-    if isinstance(want, Tensor) or isinstance(got, Told):
+    if isinstance(want, Tensor) or isinstance(got, Message):
         return difference(got, want)
     return f"{got} pages are free after it, where it should be {want}."
 
@@ -154,7 +154,7 @@ def requests(
 
         return [tuple(rows(part) if isinstance(part, int) else part for part in step) for step in steps]
 
-    return given(label, pages, page_size, Drawn(draw))
+    return explicit_case(label, pages, page_size, RandomArg(draw))
 
 
 class _Paged:
@@ -441,142 +441,160 @@ paged_cache = Story(
     drive=drive_pages,
     names=("read: tokens features",),
     cases=[
-        requests("one sequence over several pages", 5, 3, ("append", "a", 2), ("append", "a", 3), ("read", "a"), ("append", "a", 1), ("read", "a"),
-               ("append", "a", 1), ("read", "a")),
-        requests("two sequences in turn, some rows of zeros, in float64", 6, 2, ("append", "a", 1), ("append", "b", 3), ("append", "a", 4), ("append", "b", 2), ("read", "a"),
-               ("read", "b"), ("free", "a"), ("append", "b", 3), ("read", "b"), ("append", "c", 3), ("read", "c"), ("read", "b"), dtype=torch.float64, silent=True),
-        requests("a shared beginning, then both go on", 9, 4, ("append", "a", 6), ("fork", "a", "b"), ("read", "b"), ("append", "b", 1),
-               ("read", "a"), ("append", "a", 1), ("read", "a"), ("read", "b"), ("append", "b", 4), ("read", "b"), ("read", "a"),
-               ("free", "a"), ("read", "b"), ("free", "b")),
-        requests("one of two is freed while pages are shared", 7, 3, ("append", "a", 5), ("fork", "a", "b"), ("append", "b", 1), ("read", "a"),
-               ("free", "a"), ("append", "c", 4), ("read", "b"), ("append", "b", 2), ("read", "b"), ("read", "c"), ("free", "b"), ("free", "c")),
-        requests("a fork at the end of a page", 6, 3, ("append", "a", 6), ("fork", "a", "b"), ("append", "b", 1), ("append", "a", 2), ("read", "a"),
-               ("read", "b"), ("free", "b"), ("read", "a"), ("free", "a")),
-        requests("a name used again after it was freed", 4, 3, ("append", "a", 5), ("free", "a"), ("append", "a", 4), ("read", "a"),
-               ("fork", "a", "b"), ("free", "a"), ("append", "a", 1), ("read", "a"), ("read", "b")),
-        requests("no page left for a copy", 2, 2, ("append", "a", 2), ("append", "a", 1), ("fork", "a", "b"), ("append", "b", 1), ("read", "a"), ("read", "b"), ("free", "b"),
-               ("read", "a"), ("append", "a", 1), ("read", "a"), ("free", "a")),
-        requests("no page left", 3, 2, ("append", "a", 2), ("append", "a", 5), ("free", "a"), ("append", "b", 5), ("append", "c", 1),
-               ("append", "b", 1), ("read", "b")),
+        requests(
+            "one sequence over several pages",
+            5,
+            3,
+            ("append", "a", 2),
+            ("append", "a", 3),
+            ("read", "a"),
+            ("append", "a", 1),
+            ("read", "a"),
+            ("append", "a", 1),
+            ("read", "a"),
+        ),
+        requests(
+            "two sequences in turn, some rows of zeros, in float64",
+            6,
+            2,
+            ("append", "a", 1),
+            ("append", "b", 3),
+            ("append", "a", 4),
+            ("append", "b", 2),
+            ("read", "a"),
+            ("read", "b"),
+            ("free", "a"),
+            ("append", "b", 3),
+            ("read", "b"),
+            ("append", "c", 3),
+            ("read", "c"),
+            ("read", "b"),
+            dtype=torch.float64,
+            silent=True,
+        ),
+        requests(
+            "a shared beginning, then both go on",
+            9,
+            4,
+            ("append", "a", 6),
+            ("fork", "a", "b"),
+            ("read", "b"),
+            ("append", "b", 1),
+            ("read", "a"),
+            ("append", "a", 1),
+            ("read", "a"),
+            ("read", "b"),
+            ("append", "b", 4),
+            ("read", "b"),
+            ("read", "a"),
+            ("free", "a"),
+            ("read", "b"),
+            ("free", "b"),
+        ),
+        requests(
+            "one of two is freed while pages are shared",
+            7,
+            3,
+            ("append", "a", 5),
+            ("fork", "a", "b"),
+            ("append", "b", 1),
+            ("read", "a"),
+            ("free", "a"),
+            ("append", "c", 4),
+            ("read", "b"),
+            ("append", "b", 2),
+            ("read", "b"),
+            ("read", "c"),
+            ("free", "b"),
+            ("free", "c"),
+        ),
+        requests(
+            "a fork at the end of a page",
+            6,
+            3,
+            ("append", "a", 6),
+            ("fork", "a", "b"),
+            ("append", "b", 1),
+            ("append", "a", 2),
+            ("read", "a"),
+            ("read", "b"),
+            ("free", "b"),
+            ("read", "a"),
+            ("free", "a"),
+        ),
+        requests(
+            "a name used again after it was freed",
+            4,
+            3,
+            ("append", "a", 5),
+            ("free", "a"),
+            ("append", "a", 4),
+            ("read", "a"),
+            ("fork", "a", "b"),
+            ("free", "a"),
+            ("append", "a", 1),
+            ("read", "a"),
+            ("read", "b"),
+        ),
+        requests(
+            "no page left for a copy",
+            2,
+            2,
+            ("append", "a", 2),
+            ("append", "a", 1),
+            ("fork", "a", "b"),
+            ("append", "b", 1),
+            ("read", "a"),
+            ("read", "b"),
+            ("free", "b"),
+            ("read", "a"),
+            ("append", "a", 1),
+            ("read", "a"),
+            ("free", "a"),
+        ),
+        requests(
+            "no page left",
+            3,
+            2,
+            ("append", "a", 2),
+            ("append", "a", 5),
+            ("free", "a"),
+            ("append", "b", 5),
+            ("append", "c", 1),
+            ("append", "b", 1),
+            ("read", "b"),
+        ),
     ],
     properties=[
         Property("every sequence reads its own rows", _reads_its_own),
         Property("pages are neither lost nor wasted", _counts),
     ],
-    misconceptions=[
-        Misconception(
-            "a page freed while it is shared", FreedWhileShared,
-            "Another sequence still reads this page, and the next append will write over it. Count the users of a page: it is free when "
-            "there are none left.",
-        ),
-        Misconception(
-            "written into a shared page", NoCopyOnWrite,
-            "Two sequences share the page, and the row that one of them adds lands in the text of the other. Copy the page before you write "
-            "(copy on write).",
-        ),
-        Misconception(
-            "freed pages leak", NothingGivenBack,
-            "Forgetting the table does not free its pages: nobody will ever use them again. Count the users down. (Here a later append finds no free "
-            "page.)",
-        ),
-        Misconception(
-            "a copied page keeps its old user", OldPageNotReleased,
-            "A sequence that moves to a copy no longer uses the original. Count the original's users down, or that page is never free again.",
-        ),
-        Misconception(
-            "a fork that copies", ForkCopies,
-            "A fork copies no rows: the new sequence gets the same page numbers, and a page is copied only when one of them writes into it.",
-        ),
-        Misconception(
-            "a fork that shares the table itself", ForkSharesTheTable,
-            "`table[new] = table[name]` makes one list with two names: a page that one sequence adds appears in the other. Copy the list (the "
-            "page numbers, not the pages).",
-            _shared_table,
-        ),
-        Misconception(
-            "whole pages read", WholePagesRead,
-            "The last page may be half empty. Return the rows of this sequence and no more.",
-        ),
-        Misconception(
-            "a full last page not read", FullLastPageUnread,
-            "`length % page_size` is 0 where the last page is full, and then all its rows are missing. Join all pages, and cut the result at the length of the "
-            "sequence.",
-        ),
-        Misconception(
-            "rows of zeros taken for empty slots", ZerosUnread,
-            "A row may be all zeros. How many rows a sequence has is its length; the numbers in the pool don't say it.",
-        ),
-        Misconception(
-            "pages read in the order of their numbers", ReadInOrderOfNumbers,
-            "A freed page with a low number may hold the *end* of a later text. The table gives the order.",
-        ),
-        Misconception(
-            "a user counted down before there is a copy", ReleasedBeforeTaken,
-            "Where no page is free for the copy, `take` stops with a ValueError, and the shared page has lost a user that still reads it. Take first, then count down.",
-        ),
-        Misconception(
-            "a copy without its contents", CopyStartsEmpty,
-            "The rows that stand on the shared page belong to both sequences. Copy them to the new page before you write after them.",
-        ),
-        Misconception(
-            "a page taken before it is needed", PageTooEarly,
-            "A page that is just full needs no successor yet. Take one when there is a row to write.", _taken_too_early,
-        ),
-        Misconception(
-            "a full shared page copied", CopiesAFullPage,
-            "A full page is never written again, so it can stay shared. Ask first whether the row needs a new page; copy a shared one only if the "
-            "row goes into it.",
-        ),
-        Misconception(
-            "rows refused that fit on the last page", RefusesRowsThatFit,
-            "The sequence's last page may have empty slots. Rows that go there need no free page: count only the pages that have to be taken.",
-        ),
-        Misconception(
-            "the length kept after `free`", LengthSurvives,
-            "`free` must forget everything about a sequence, its length too. Its name may be used again, and the new sequence would begin in the middle.",
-            raises="IndexError",
-        ),
-        Misconception(
-            "a new page for every append", BeginsAgain,
-            "A page that is half empty takes the next rows. A new one is taken when its slots are used up.",
-            raises="IndexError",
-        ),
-        Misconception(
-            "rows kept as views, outside the pool", RowsAsTheyCame,
-            "A row of `rows` is a view: what the caller writes into its tensor afterwards stands in your cache. Write the row into its slot in the pool, "
-            "which copies it.",
-        ),
-        Misconception(
-            "users not counted by a fork", ForkNotCounted,
-            "After a fork the pages stand in two tables. If `users` doesn't say so, one sequence writes into the other's rows, or frees them.",
-        ),
-        Misconception(
-            "the length counted when all rows are stored", LengthAtTheEnd,
-            "If no page is free in the middle of an append, the ValueError leaves pages in the table that `length` knows nothing of. Count each row when it "
-            "is stored, or see that all rows fit before you take a page.",
-        ),
-        Misconception(
-            "the length counted before the rows are stored", LengthAtTheStart,
-            "If no page is free in the middle of an append, the ValueError leaves a `length` that counts rows which were never stored, and `read` returns "
-            "too many. Count each row when it is stored, or see that all rows fit before you begin.",
-        ),
-        Misconception(
-            "all shared pages copied", CopiesAllShared,
-            "Only the page that is written to must be copied. Full pages of the common beginning are never written again: they stay shared.",
-        ),
-        Misconception(
-            "a StopIteration where no page is free", NextOfNothing,
-            "`next` raises StopIteration if there is nothing. Raise a ValueError, which the task asks for and a server can catch.",
-            raises="StopIteration",
-        ),
-        Misconception(
-            "an IndexError where no page is free", FirstOfAnEmptyList,
-            "Element 0 of an empty list raises an IndexError, which doesn't say that the memory is full. Check first, and raise a ValueError.",
-            raises="IndexError",
-        ),
-        Misconception(
-            "a page taken from others when none is free", TakesFromOthers,
-            "No page may be taken from another sequence. Raise a ValueError and let the caller decide.",
-        ),
-    ],
-)  # fmt: skip
+    misconceptions=wrong_answers(
+        __file__,
+        page_freed_while_it_shared=FreedWhileShared,
+        written_into_shared_page=NoCopyOnWrite,
+        freed_pages_leak=NothingGivenBack,
+        copied_page_keeps_old_user=OldPageNotReleased,
+        fork_that_copies=ForkCopies,
+        fork_that_shares_table_itself=Wrong(ForkSharesTheTable, recognise=_shared_table),
+        whole_pages_read=WholePagesRead,
+        full_last_page_not_read=FullLastPageUnread,
+        rows_zeros_taken_empty_slots=ZerosUnread,
+        pages_read_order_their_numbers=ReadInOrderOfNumbers,
+        user_counted_down_before_there_copy=ReleasedBeforeTaken,
+        copy_without_contents=CopyStartsEmpty,
+        page_taken_before_it_needed=Wrong(PageTooEarly, recognise=_taken_too_early),
+        full_shared_page_copied=CopiesAFullPage,
+        rows_refused_that_fit_on_last_page=RefusesRowsThatFit,
+        length_kept_after_free=Wrong(LengthSurvives, raises="IndexError"),
+        new_page_every_append=Wrong(BeginsAgain, raises="IndexError"),
+        rows_kept_as_views_outside_pool=RowsAsTheyCame,
+        users_not_counted_by_fork=ForkNotCounted,
+        length_counted_when_all_rows_stored=LengthAtTheEnd,
+        length_counted_before_rows_stored=LengthAtTheStart,
+        all_shared_pages_copied=CopiesAllShared,
+        stopiteration_where_no_page_free=Wrong(NextOfNothing, raises="StopIteration"),
+        indexerror_where_no_page_free=Wrong(FirstOfAnEmptyList, raises="IndexError"),
+        page_taken_from_others_when_none_free=TakesFromOthers,
+    ),
+)

@@ -5,10 +5,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from helpers.engine.cases import Case, Drawn, as_float64, given, sized
+from helpers.engine.cases import Case, RandomArg, as_float64, explicit_case, random_case
 from helpers.engine.check import Check, CheckGroup, Misconception, Property
+from helpers.engine.common_misconceptions import WHOLE, comes_as_float
 from helpers.engine.observe import Observation
-from helpers.engine.slips import WHOLE, comes_as_float
+from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import quantized_cache as reference
 
@@ -73,14 +74,29 @@ def _properties(axis_kept: int, what: str) -> list[Property]:
     reduced = -2 if axis_kept == -1 else -1
     return [
         Property("codes are int8", _codes_are_int8, "Return codes of dtype torch.int8 in the shape of the input."),
-        Property(f"one scale for each {what}", _scale_shape(axis_kept), f"There should be one scale for each {what}, with the axis kept."),
-        Property("off by half a step at most", _half_a_step, "codes · scale should be within half a step of the input, everywhere.", _furthest),
-        Property("no step is 0", _no_step_is_zero,
-                 "A scale of 0 comes back. A step is never 0: where all entries are 0 any positive number will do."),
-        Property("the whole range is used", lambda output, x: _range_is_used(output, x, reduced),
-                 "The largest entry should get the code 127: with larger steps than needed, precision is lost.",
-                 lambda output, x: _coarsest(output, x, reduced)),
-    ]  # fmt: skip
+        Property(
+            f"one scale for each {what}",
+            _scale_shape(axis_kept),
+            f"There should be one scale for each {what}, with the axis kept.",
+        ),
+        Property(
+            "off by half a step at most",
+            _half_a_step,
+            "codes · scale should be within half a step of the input, everywhere.",
+            _furthest,
+        ),
+        Property(
+            "no step is 0",
+            _no_step_is_zero,
+            "A scale of 0 comes back. A step is never 0: where all entries are 0 any positive number will do.",
+        ),
+        Property(
+            "the whole range is used",
+            lambda output, x: _range_is_used(output, x, reduced),
+            "The largest entry should get the code 127: with larger steps than needed, precision is lost.",
+            lambda output, x: _coarsest(output, x, reduced),
+        ),
+    ]
 
 
 def cached_rows(
@@ -102,7 +118,7 @@ def cached_rows(
                 quiet *= 1e-6 / quiet.abs().max()
         return x.to(dtype)
 
-    return given(label, Drawn(draw))
+    return explicit_case(label, RandomArg(draw))
 
 
 def _rounded(x, scale) -> tuple[Tensor, Tensor]:
@@ -245,138 +261,112 @@ SLIPS = {
 
 def _not_rounded(dim: int) -> list[Misconception]:
     slips = (
-        ("cut off instead of rounded", torch.trunc, "truncated"), ("rounded down", torch.floor, "floor"),
+        ("cut off instead of rounded", torch.trunc, "truncated"),
+        ("rounded down", torch.floor, "floor"),
         ("½ added and cut off", _half_up_and_cut, "half added"),
-    )  # fmt: skip
+    )
     return [Misconception(name, _coded_by(form, dim), SLIPS[hint], _codes_of(form)) for name, form, hint in slips]
 
 
 quantize_keys = Check(
     reference=reference.quantize_keys,
     cases=[
-        cached_rows("b = 2, h = 3, n = 7, d_h = 4", 2, 3, 7, 4), as_float64(cached_rows("channels that differ in size", 1, 2, 9, 6, loud="channels")),
-        cached_rows("a channel and a token of zeros", 2, 2, 5, 8, still=True), cached_rows("as many tokens as channels", 2, 3, 6, 6, loud="tokens"),
+        cached_rows("b = 2, h = 3, n = 7, d_h = 4", 2, 3, 7, 4),
+        as_float64(cached_rows("channels that differ in size", 1, 2, 9, 6, loud="channels")),
+        cached_rows("a channel and a token of zeros", 2, 2, 5, 8, still=True),
+        cached_rows("as many tokens as channels", 2, 3, 6, 6, loud="tokens"),
     ],
     compare=False,
     properties=_properties(-1, "channel"),
-    misconceptions=[
-        Misconception(
-            "a scale for each token", lambda k: _rounded(k, _by(k, -1)),
-            "Some channels of keys are much larger than others. With one scale per token the large channels set the step, and small ones "
-            "are rounded to 0. Take the maximum over the *tokens*: one scale per channel.",
-            _steps(lambda k: _by(k, -1), -2),
-        ),
-        Misconception(
-            "one scale for everything", lambda k: _rounded(k, k.abs().max().expand(len(k), k.shape[1], 1, k.shape[3]).clamp_min(1e-12) / 127),
-            "One loud channel in one head makes the steps coarse for all. Each channel of each head has a scale of its own.",
-        ),
-        Misconception(
-            "one scale for all heads", lambda k: _rounded(k, _by(k, (1, 2)).expand(-1, k.shape[1], -1, -1)),
-            "Channel 3 of head 0 and channel 3 of head 1 have nothing to do with each other. Reduce only over the tokens.",
-            _steps(lambda k: _by(k, (1, 2)).expand(-1, k.shape[1], -1, -1), -2),
-        ),
-        Misconception(
-            "one scale for all sequences", lambda k: _rounded(k, _by(k, (0, 2)).expand(len(k), -1, -1, -1)),
-            "What stands in one sequence of the batch must not change how another is stored. Reduce only over the tokens.",
-            _steps(lambda k: _by(k, (0, 2)).expand(len(k), -1, -1, -1), -2),
-        ),
-        Misconception("a scale of 0", lambda k: zero_range(k, -2), SLIPS["zero range"], _a_step_is_0),
-        Misconception("the step not divided by 127", lambda k: _scale_not_divided(k, -2), SLIPS["no 127"], _steps(lambda k: _by(k, -2, 1), -2)),
+    misconceptions=wrong_answers(
+        __file__,
         *_not_rounded(-2),
-        Misconception("absolute value forgotten", lambda k: _signed_maximum(k, -2), SLIPS["signed"]),
-        Misconception("255 steps in place of 127", lambda k: _wrapped(k, -2), SLIPS["wrapped"], _steps(lambda k: _by(k, -2, 255), -2)),
-        Misconception("a smallest scale", lambda k: _smallest_step(k, -2), SLIPS["smallest step"], _kept_from_0(torch.clamp_min, -2)),
-        Misconception("something added to every scale", lambda k: _something_added(k, -2), SLIPS["smallest step"], _kept_from_0(torch.add, -2)),
-        Misconception("128 steps in place of 127", lambda k: _steps_of_128(k, -2), SLIPS["128"], _steps(lambda k: _by(k, -2, 128), -2)),
-        Misconception("absolute value after the maximum", lambda k: _absolute_too_late(k, -2), SLIPS["late"]),
-        Misconception("codes that are still floats", lambda k: _codes_as_floats(k, -2), SLIPS["floats"], _floating_codes),
-        Misconception("the inverse of the scale", lambda k: _inverse(k, -2), SLIPS["inverse"]),
-    ],
-)  # fmt: skip
+        scale_each_token=Wrong(lambda k: _rounded(k, _by(k, -1)), recognise=_steps(lambda k: _by(k, -1), -2)),
+        one_scale_everything=lambda k: _rounded(
+            k, k.abs().max().expand(len(k), k.shape[1], 1, k.shape[3]).clamp_min(1e-12) / 127
+        ),
+        one_scale_all_heads=Wrong(
+            lambda k: _rounded(k, _by(k, (1, 2)).expand(-1, k.shape[1], -1, -1)),
+            recognise=_steps(lambda k: _by(k, (1, 2)).expand(-1, k.shape[1], -1, -1), -2),
+        ),
+        one_scale_all_sequences=Wrong(
+            lambda k: _rounded(k, _by(k, (0, 2)).expand(len(k), -1, -1, -1)),
+            recognise=_steps(lambda k: _by(k, (0, 2)).expand(len(k), -1, -1, -1), -2),
+        ),
+        scale_0=Wrong(lambda k: zero_range(k, -2), recognise=_a_step_is_0),
+        step_not_divided_by_127=Wrong(
+            lambda k: _scale_not_divided(k, -2), recognise=_steps(lambda k: _by(k, -2, 1), -2)
+        ),
+        absolute_value_forgotten=lambda k: _signed_maximum(k, -2),
+        with_255_steps_place_127=Wrong(lambda k: _wrapped(k, -2), recognise=_steps(lambda k: _by(k, -2, 255), -2)),
+        smallest_scale=Wrong(lambda k: _smallest_step(k, -2), recognise=_kept_from_0(torch.clamp_min, -2)),
+        something_added_every_scale=Wrong(lambda k: _something_added(k, -2), recognise=_kept_from_0(torch.add, -2)),
+        with_128_steps_place_127=Wrong(lambda k: _steps_of_128(k, -2), recognise=_steps(lambda k: _by(k, -2, 128), -2)),
+        absolute_value_after_maximum=lambda k: _absolute_too_late(k, -2),
+        codes_that_still_floats=Wrong(lambda k: _codes_as_floats(k, -2), recognise=_floating_codes),
+        inverse_scale=lambda k: _inverse(k, -2),
+    ),
+)
 
 quantize_values = Check(
     reference=reference.quantize_values,
     cases=[
-        cached_rows("b = 2, h = 3, n = 7, d_h = 4", 2, 3, 7, 4), as_float64(cached_rows("tokens that differ in size", 1, 2, 9, 6, loud="tokens")),
-        cached_rows("a channel and a token of zeros", 2, 2, 5, 8, still=True), cached_rows("as many tokens as channels", 2, 3, 6, 6, loud="channels"),
+        cached_rows("b = 2, h = 3, n = 7, d_h = 4", 2, 3, 7, 4),
+        as_float64(cached_rows("tokens that differ in size", 1, 2, 9, 6, loud="tokens")),
+        cached_rows("a channel and a token of zeros", 2, 2, 5, 8, still=True),
+        cached_rows("as many tokens as channels", 2, 3, 6, 6, loud="channels"),
     ],
     compare=False,
     properties=_properties(-2, "token"),
-    misconceptions=[
-        Misconception(
-            "a scale for each channel", lambda v: _rounded(v, _by(v, -2)),
-            "A value is mixed as a whole, token by token, and a new token must not change the codes of the old ones. Take the maximum over the "
-            "features: one scale per token.",
-            _steps(lambda v: _by(v, -2), -1),
-        ),
-        Misconception(
-            "one scale for all heads", lambda v: _rounded(v, _by(v, (1, 3)).expand(-1, v.shape[1], -1, -1)),
-            "Each head has values of its own size. Reduce only over the features of the head.",
-            _steps(lambda v: _by(v, (1, 3)).expand(-1, v.shape[1], -1, -1), -1),
-        ),
-        Misconception(
-            "one scale for everything", lambda v: _rounded(v, v.abs().max().expand(*v.shape[:3], 1).clamp_min(1e-12) / 127),
-            "One loud token makes the steps coarse for all. Each token of each head has a scale of its own.",
-        ),
-        Misconception("a scale of 0", lambda v: zero_range(v, -1), SLIPS["zero range"], _a_step_is_0),
+    misconceptions=wrong_answers(
+        __file__,
         *_not_rounded(-1),
-        Misconception("a smallest scale", lambda v: _smallest_step(v, -1), SLIPS["smallest step"], _kept_from_0(torch.clamp_min, -1)),
-        Misconception("something added to every scale", lambda v: _something_added(v, -1), SLIPS["smallest step"], _kept_from_0(torch.add, -1)),
-        Misconception("128 steps in place of 127", lambda v: _steps_of_128(v, -1), SLIPS["128"], _steps(lambda v: _by(v, -1, 128), -1)),
-        Misconception("absolute value after the maximum", lambda v: _absolute_too_late(v, -1), SLIPS["late"]),
-        Misconception("the step not divided by 127", lambda v: _scale_not_divided(v, -1), SLIPS["no 127"], _steps(lambda v: _by(v, -1, 1), -1)),
-        Misconception("255 steps in place of 127", lambda v: _wrapped(v, -1), SLIPS["wrapped"], _steps(lambda v: _by(v, -1, 255), -1)),
-        Misconception("codes that are still floats", lambda v: _codes_as_floats(v, -1), SLIPS["floats"], _floating_codes),
-        Misconception("the inverse of the scale", lambda v: _inverse(v, -1), SLIPS["inverse"]),
-        Misconception(
-            "one scale for all sequences", lambda v: _rounded(v, _by(v, (0, 3)).expand(len(v), -1, -1, -1)),
-            "What stands in one sequence of the batch must not change how another is stored. Reduce only over the features.",
-            _steps(lambda v: _by(v, (0, 3)).expand(len(v), -1, -1, -1), -1),
+        scale_each_channel=Wrong(lambda v: _rounded(v, _by(v, -2)), recognise=_steps(lambda v: _by(v, -2), -1)),
+        one_scale_all_heads_2=Wrong(
+            lambda v: _rounded(v, _by(v, (1, 3)).expand(-1, v.shape[1], -1, -1)),
+            recognise=_steps(lambda v: _by(v, (1, 3)).expand(-1, v.shape[1], -1, -1), -1),
         ),
-        Misconception("absolute value forgotten", lambda v: _signed_maximum(v, -1), SLIPS["signed"]),
-    ],
-)  # fmt: skip
+        one_scale_everything_2=lambda v: _rounded(v, v.abs().max().expand(*v.shape[:3], 1).clamp_min(1e-12) / 127),
+        scale_0=Wrong(lambda v: zero_range(v, -1), recognise=_a_step_is_0),
+        smallest_scale=Wrong(lambda v: _smallest_step(v, -1), recognise=_kept_from_0(torch.clamp_min, -1)),
+        something_added_every_scale=Wrong(lambda v: _something_added(v, -1), recognise=_kept_from_0(torch.add, -1)),
+        with_128_steps_place_127=Wrong(lambda v: _steps_of_128(v, -1), recognise=_steps(lambda v: _by(v, -1, 128), -1)),
+        absolute_value_after_maximum=lambda v: _absolute_too_late(v, -1),
+        step_not_divided_by_127=Wrong(
+            lambda v: _scale_not_divided(v, -1), recognise=_steps(lambda v: _by(v, -1, 1), -1)
+        ),
+        with_255_steps_place_127=Wrong(lambda v: _wrapped(v, -1), recognise=_steps(lambda v: _by(v, -1, 255), -1)),
+        codes_that_still_floats=Wrong(lambda v: _codes_as_floats(v, -1), recognise=_floating_codes),
+        inverse_scale=lambda v: _inverse(v, -1),
+        one_scale_all_sequences_2=Wrong(
+            lambda v: _rounded(v, _by(v, (0, 3)).expand(len(v), -1, -1, -1)),
+            recognise=_steps(lambda v: _by(v, (0, 3)).expand(len(v), -1, -1, -1), -1),
+        ),
+        absolute_value_forgotten=lambda v: _signed_maximum(v, -1),
+    ),
+)
 
 quantized_bytes = Check(
     reference=reference.quantized_bytes,
-    cases=[sized(b=2, h=3, n=100, d_h=16, size=4), sized(b=1, h=8, n=4096, d_h=128, size=2), sized(b=3, h=2, n=5, d_h=7, size=2)],
+    cases=[
+        random_case(b=2, h=3, n=100, d_h=16, size=4),
+        random_case(b=1, h=8, n=4096, d_h=128, size=2),
+        random_case(b=3, h=2, n=5, d_h=7, size=2),
+    ],
     within=(0.0, 0.0),
     properties=[WHOLE],
-    misconceptions=[
-        Misconception(
-            "scales forgotten", lambda b, h, n, d_h, size: 2 * b * h * n * d_h,
-            "The scales are stored too, and the codes mean nothing without them.",
-        ),
-        Misconception(
-            "one byte per scale", lambda b, h, n, d_h, size: 2 * b * h * n * d_h + b * h * (d_h + n),
-            "Only the codes are int8. A scale is a floating-point number of `size` bytes.",
-        ),
-        Misconception(
-            "one scale per token for the keys too", lambda b, h, n, d_h, size: 2 * b * h * n * d_h + 2 * size * b * h * n,
-            "The keys have one scale per *channel*: d_h of them for each head, whatever n is.",
-        ),
-        Misconception(
-            "one scale per channel for the values too", lambda b, h, n, d_h, size: 2 * b * h * n * d_h + 2 * size * b * h * d_h,
-            "The values have one scale per *token*: n of them for each head.",
-        ),
-        Misconception(
-            "codes of keys only", lambda b, h, n, d_h, size: b * h * n * d_h + size * b * h * (d_h + n),
-            "Keys and values each have a code for every number: 2·b·h·n·d_h bytes.",
-        ),
+    misconceptions=wrong_answers(
+        __file__,
         comes_as_float(reference.quantized_bytes),
-        Misconception(
-            "scales shared by all sequences", lambda b, h, n, d_h, size: 2 * b * h * n * d_h + size * h * (d_h + n),
-            "Every sequence has scales of its own: the factor b belongs to them too.",
-        ),
-        Misconception(
-            "scales shared by all heads", lambda b, h, n, d_h, size: 2 * b * h * n * d_h + size * b * (d_h + n),
-            "Every head has scales of its own: the factor h belongs to them too.",
-        ),
-        Misconception(
-            "scales shared by all sequences and heads", lambda b, h, n, d_h, size: 2 * b * h * n * d_h + size * (d_h + n),
-            "Each head of each sequence has scales of its own.",
-        ),
-    ],
-)  # fmt: skip
+        scales_forgotten=lambda b, h, n, d_h, size: 2 * b * h * n * d_h,
+        one_byte_per_scale=lambda b, h, n, d_h, size: 2 * b * h * n * d_h + b * h * (d_h + n),
+        one_scale_per_token_keys_too=lambda b, h, n, d_h, size: 2 * b * h * n * d_h + 2 * size * b * h * n,
+        one_scale_per_channel_values_too=lambda b, h, n, d_h, size: 2 * b * h * n * d_h + 2 * size * b * h * d_h,
+        codes_keys_only=lambda b, h, n, d_h, size: b * h * n * d_h + size * b * h * (d_h + n),
+        scales_shared_by_all_sequences=lambda b, h, n, d_h, size: 2 * b * h * n * d_h + size * h * (d_h + n),
+        scales_shared_by_all_heads=lambda b, h, n, d_h, size: 2 * b * h * n * d_h + size * b * (d_h + n),
+        scales_shared_by_all_sequences_heads=lambda b, h, n, d_h, size: 2 * b * h * n * d_h + size * (d_h + n),
+    ),
+)
 
 quantized_cache = CheckGroup("quantized_cache", quantize_keys, quantize_values, quantized_bytes)

@@ -5,20 +5,23 @@ import math
 import torch
 from torch import Tensor
 
-from helpers.engine.cases import Case, Drawn, given
+from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check, Misconception
-from helpers.engine.compare import Told, agree, tolerance
-from helpers.engine.driving import call, watch
+from helpers.engine.compare import Message, agree, tolerance
+from helpers.engine.drivers import call, watch
 from helpers.engine.observe import Observation
+from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import sliding_cache as reference
 from .decoding import empty_rows_aside, hand_on
 
 __all__ = ["sliding_cache"]
 
-NO_MORE = Told("never more than a window is kept")
+NO_MORE = Message("never more than a window is kept")
+
 MUCH_MORE = 4  # times both rings: a view of them and of a short chunk is forgiven, one of a long prompt is not
-TOO_MUCH_READ = Told("a late token takes more work than an early one")
+
+TOO_MUCH_READ = Message("a late token takes more work than an early one")
 
 
 def drive_window(
@@ -37,17 +40,17 @@ def drive_window(
             held = TOO_MUCH_READ
         kept = max(cache.keys.numel(), cache.values.numel())
         if kept > room:
-            held = Told(f"{kept} numbers are kept in a ring, where {room} are enough")
+            held = Message(f"{kept} numbers are kept in a ring, where {room} are enough")
         elif seen.keeps > MUCH_MORE * 2 * room:
-            held = Told(
+            held = Message(
                 f"the cache keeps storages of {seen.keeps} numbers, where two rings have {2 * room}: a view keeps the whole of its tensor"
             )
     if held == NO_MORE and counted and cache.length != sum(chunks):
-        held = Told(f"`length` is {cache.length} after {sum(chunks)} tokens")
+        held = Message(f"`length` is {cache.length} after {sum(chunks)} tokens")
     return *outputs, held if held != NO_MORE or window == 1 else _read(cache, parts)
 
 
-OUTSIDE = Told("keys and values are kept outside the rings")
+OUTSIDE = Message("keys and values are kept outside the rings")
 
 
 def _read(cache, token: list[Tensor]) -> str:
@@ -80,10 +83,10 @@ def window_case(
     token with a key and a value of zeros, if there is one."""
     heard = (torch.arange(sum(chunks)) != silent)[:, None]
 
-    def normal(scale: float, kept: Tensor | float = 1.0) -> Drawn:
-        return Drawn(lambda g: kept * scale * torch.randn(b, h, sum(chunks), d_h, generator=g, dtype=dtype))
+    def normal(scale: float, kept: Tensor | float = 1.0) -> RandomArg:
+        return RandomArg(lambda g: kept * scale * torch.randn(b, h, sum(chunks), d_h, generator=g, dtype=dtype))
 
-    return given(label, window, normal(loud), normal(1.0, heard), normal(1.0, heard), chunks, counted)
+    return explicit_case(label, window, normal(loud), normal(1.0, heard), normal(1.0, heard), chunks, counted)
 
 
 class _Sliding:
@@ -396,148 +399,58 @@ sliding_cache = Check(
     names=("output of call: sequences heads tokens features",),
     cases=[
         window_case("window 3, 6 tokens one by one", 3, *[1] * 6),
-        window_case("window 4, a prompt of 3, then single tokens, one of zeros", 4, 3, 1, 1, 1, 1, counted=True, silent=1),
+        window_case(
+            "window 4, a prompt of 3, then single tokens, one of zeros", 4, 3, 1, 1, 1, 1, counted=True, silent=1
+        ),
         window_case("window 4, chunks of 2, 3, 1, 3, in float64", 4, 2, 3, 1, 3, b=1, h=2, d_h=5, dtype=torch.float64),
         window_case("window 3, chunks longer than the window: 5, 4, 1", 3, 5, 4, 1),
         window_case("window 1, chunks of 1, 2, 1", 1, 1, 2, 1, b=1),
         window_case("window 2, a prompt of 40, then a single token", 2, 40, 1, b=1, h=2, d_h=5),
-        window_case("scores of a thousand and more, in float64", 3, 4, 2, 1, b=2, h=3, d_h=5, dtype=torch.float64, loud=1500.0),
+        window_case(
+            "scores of a thousand and more, in float64", 3, 4, 2, 1, b=2, h=3, d_h=5, dtype=torch.float64, loud=1500.0
+        ),
     ],
-    misconceptions=[
-        Misconception(
-            "a window one token too wide", OneTooMany,
-            "The token itself counts: it and window − 1 before it. The ring holds `window` old tokens, and the oldest of them is out of reach "
-            "as soon as a new one comes.",
-        ),
-        Misconception(
-            "a window one token too narrow", OneTooFew,
-            "A token sees itself and window − 1 others: ages 0 … window − 1.",
-        ),
-        Misconception(
-            "a chunk without a mask", ChunkUnmasked,
-            "The first token of a chunk must not see the later ones: age ≥ 0 as well as age < window.",
-        ),
-        Misconception(
-            "no window at all", ChunkWithoutWindow,
-            "You hide only later tokens. A new token then sees all `window` old ones in the ring and itself, one too many, and in a chunk more. Hide every "
-            "key whose age is `window` or more.",
-        ),
-        Misconception(
-            "no window within the chunk", WindowForTheOldAlone,
-            "The old tokens are cut off where they should be. A chunk may be longer than the window, and then its own first tokens are too old for its last.",
-        ),
-        Misconception(
-            "the ring read in the order of its slots", SlotOrder,
-            "Once the ring has wrapped round, slot 0 holds a newer token than slot 1, and the mask hides the wrong ones. Token t lies in slot "
-            "`t % window`: read from the oldest on.",
-        ),
-        Misconception(
-            "empty slots attended to", UnusedSlots,
-            "Until `window` tokens have come, some slots are empty. A key of zeros scores 0, and takes its share of attention.",
-        ),
-        Misconception(
-            "zeros taken for empty slots", ZerosTakenForEmpty,
-            "A key of zeros, or at a right angle to the query, has score 0 and still gets its share. Which slots are empty follows from `length`, not from the "
-            "numbers that stand in them.",
-        ),
-        Misconception(
-            "stored before attending", StoredFirst,
-            "The end of a chunk overwrites old tokens that the beginning of the chunk still has to see. Attend first, then store.",
-            empty_rows_aside(StoredFirst, drive_window),
-        ),
-        Misconception(
-            "a window of 1 that sees more than the token itself", AllButTheOldest,
-            "With a window of 1 no old token is seen. Do you cut the old ones with `[-(window - 1):]`? That is `[-0:]`, and takes all of them. Count from the "
-            "front, or leave them out where `window - 1` is 0.",
-            sees_more_than_itself,
-        ),
-        Misconception(
-            "nothing is ever dropped", NothingDropped,
-            "The outputs are right, but the cache grows with the text. What no later token can see need not be kept: overwrite it.",
-        ),
-        Misconception(
-            "rings that are views of longer tensors", ViewsOfAll,
-            "The outputs are right, but a view such as `joined[:, :, -w:]` keeps the whole tensor that it was cut from. `clone()` the part that you want.",
-        ),
-        Misconception(
-            "all tokens kept outside the rings", KeptInAList,
-            "The outputs are right, but they don't come from `keys` and `values`: nothing changes when the check fills those with NaN. A list outside the "
-            "rings grows with the text, and that is what a ring avoids.",
-        ),
-        Misconception(
-            "all tokens read, and most of them hidden", AllTokensRead,
-            "The outputs are right, but each token scores all that came before, and the work grows with the text. Only the tokens in the ring "
-            "can be seen: read no others.",
-        ),
-        Misconception(
-            "nothing stored once the ring is full", FullAndStopped,
-            "When the ring is full the oldest token makes room for the newest.",
-        ),
-        Misconception(
-            "length that stops at the window", LengthStopsAtTheWindow,
-            "`length` counts all tokens ever seen. Capped at the window, `length % window` is 0 for ever, and every new token goes to slot 0.",
-        ),
-        Misconception(
-            "length capped after each chunk", LengthCapped,
-            "`length` counts all tokens ever seen. Capped at the window it no longer says which slot comes next, nor which token lies in which slot.",
-        ),
-        Misconception(
-            "the length of the ring instead of the text", RingsLengthKept,
-            "The outputs are right, but your `length` is the number of tokens in the ring. `length` counts all tokens ever seen: add the number of new ones. How "
-            "many are stored is `min(length, window)`.",
-        ),
-        Misconception(
-            "the end of a long chunk in its beginning's slots", LongChunkMisplaced,
-            "Of a long chunk you keep the last `window` tokens, but in the slots of its first ones. Token t belongs in slot `t % window`, with its own t.",
-        ),
-        Misconception(
-            "a long chunk stored from slot 0 on", LongChunkFromSlot0,
-            "The last `window` tokens of a long chunk fill the ring from slot 0 on, but the next call looks for token t in slot `t % window`. The two agree only "
-            "where the number of all tokens is a multiple of the window. Store these tokens in slots `t % window`, too.",
-        ),
-        Misconception(
-            "length left at 0", LengthNeverMoved,
-            "`length` says where the ring goes on. Add the number of new tokens to it after each chunk.",
-        ),
-        Misconception(
-            "old slots read after they were overwritten", OverwrittenBeforeRead,
-            "The new tokens take the slots of the oldest. `keys[:, :, t]` is a view: what you hold changes when the slot does. Attend or "
-            "copy first, then store.",
-        ),
-        Misconception(
-            "no scale", NoScale,
-            "Divide the scores by √d_h.",
-        ),
-        Misconception(
-            "length grows by 1 per chunk", OneStepAChunk,
-            "`length` counts tokens. Add as many as the chunk brings.",
-        ),
-        Misconception(
-            "the start of a long chunk kept", StartOfTheChunkKept,
-            "Of a chunk that is longer than the window only the *last* `window` tokens can still be seen later.",
-        ),
+    misconceptions=wrong_answers(
+        __file__,
         *(
             Misconception(
-                name, slip,
+                name,
+                slip,
                 "A slice of `k` is a view: it shares its memory with the caller's tensor, and what the caller writes there afterwards stands in your ring. "
                 "Keep a copy (`.clone()`), or write into the slots of the ring.",
             )
             for name, slip in (
-                ("a long chunk kept as a view", SlicesOfTheCaller), ("the first chunk kept as a view", FirstChunkOfTheCaller),
+                ("a long chunk kept as a view", SlicesOfTheCaller),
+                ("the first chunk kept as a view", FirstChunkOfTheCaller),
             )
         ),
-        Misconception(
-            "a softmax without its maximum", SoftmaxWithoutMaximum,
-            "exp of a large score is ∞, and ∞/∞ is NaN. Take the largest score of the row off first, or call `softmax`.",
-        ),
-        Misconception(
-            "a maximum over hidden scores too", MaximumOfHiddenScores,
-            "The largest score of a row may be a hidden one. If it is far above those that are seen, all their exponentials become 0, and 0/0 is NaN. "
-            "Hide first (−∞ in the scores), then take the maximum or call `softmax`.",
-        ),
-        Misconception(
-            "keys and values in different slots", KeysOnly,
-            "A token's key and its value belong in the same slot of their rings.",
-        ),
-    ],
-)  # fmt: skip
+        window_one_token_too_wide=OneTooMany,
+        window_one_token_too_narrow=OneTooFew,
+        chunk_without_mask=ChunkUnmasked,
+        no_window_at_all=ChunkWithoutWindow,
+        no_window_within_chunk=WindowForTheOldAlone,
+        ring_read_order_slots=SlotOrder,
+        empty_slots_attended=UnusedSlots,
+        zeros_taken_empty_slots=ZerosTakenForEmpty,
+        stored_before_attending=Wrong(StoredFirst, recognise=empty_rows_aside(StoredFirst, drive_window)),
+        window_1_that_sees_more_than_token=Wrong(AllButTheOldest, recognise=sees_more_than_itself),
+        nothing_ever_dropped=NothingDropped,
+        rings_that_views_longer_tensors=ViewsOfAll,
+        all_tokens_kept_outside_rings=KeptInAList,
+        all_tokens_read_most_them_hidden=AllTokensRead,
+        nothing_stored_once_ring_full=FullAndStopped,
+        length_that_stops_at_window=LengthStopsAtTheWindow,
+        length_capped_after_each_chunk=LengthCapped,
+        length_ring_instead_text=RingsLengthKept,
+        end_long_chunk_beginnings_slots=LongChunkMisplaced,
+        long_chunk_stored_from_slot_0_on=LongChunkFromSlot0,
+        length_left_at_0=LengthNeverMoved,
+        old_slots_read_after_they_were=OverwrittenBeforeRead,
+        no_scale=NoScale,
+        length_grows_by_1_per_chunk=OneStepAChunk,
+        start_long_chunk_kept=StartOfTheChunkKept,
+        softmax_without_maximum=SoftmaxWithoutMaximum,
+        maximum_over_hidden_scores_too=MaximumOfHiddenScores,
+        keys_values_different_slots=KeysOnly,
+    ),
+)

@@ -1,0 +1,48 @@
+"""The check of `global_tokens_cost`."""
+
+from helpers.engine.cases import random_case
+from helpers.engine.check import Check
+from helpers.engine.common_misconceptions import EXACT
+from helpers.engine.wrong_answers import wrong_answers
+
+from .. import pattern_costs
+
+__all__ = ["global_tokens_cost"]
+
+
+def _cut_window(n, w, g, d, low=None):
+    """The windows of the tokens at both ends hold fewer than w."""
+    low, high = (w - 1) // 2 if low is None else low, w // 2
+    pairs = sum(min(n - 1, i + high) - max(0, i - low) + 1 for i in range(n))
+    return 4 * d * (pairs + n * g + g * (n + g))
+
+
+global_tokens_cost = Check(
+    reference=pattern_costs.global_tokens_cost,
+    cases=[
+        random_case(n=100, w=7, g=3, d=16),
+        random_case(n=4096, w=512, g=1, d=64),
+        random_case(n=30, w=6, g=27, d=8),
+        random_case(n=4003, w=3001, g=997, d=400_000_000_009, label="large: every digit counts"),
+    ],
+    within=EXACT,
+    misconceptions=wrong_answers(
+        __file__,
+        global_tokens_that_nobody_reads=lambda n, w, g, d: 4 * d * (n * w + g * (n + g)),
+        global_tokens_that_read_nothing=lambda n, w, g, d: 4 * d * n * (w + g),
+        global_tokens_that_see_only_ordinary=lambda n, w, g, d: 4 * d * (n * (w + g) + g * n),
+        global_tokens_that_see_no_other_global=lambda n, w, g, d: 4 * d * (n * (w + g) + g * (n + 1)),
+        w_1_keys_where_w_even=lambda n, w, g, d: 4 * d * (n * (w // 2 * 2 + 1 + g) + g * (n + g)),
+        never_more_than_n_keys=lambda n, w, g, d: 4 * d * (n * min(w + g, n) + g * (n + g)),
+        only_windows=lambda n, w, g, d: 4 * d * n * w,
+        every_token_with_every_token=lambda n, w, g, d: 4 * d * (n + g) ** 2,
+        global_tokens_with_window_only=lambda n, w, g, d: 4 * d * (n + g) * (w + g),
+        weighted_sum_forgotten=lambda n, w, g, d: 2 * d * (n * (w + g) + g * (n + g)),
+        global_tokens_taken_from_n=lambda n, w, g, d: 4 * d * ((n - g) * (w + g) + g * n),
+        windows_cut_at_ends=_cut_window,
+        windows_w_over_over_2_each_side_cut_at=lambda n, w, g, d: _cut_window(n, w, g, d, low=w // 2),
+        token_itself_added_window=lambda n, w, g, d: 4 * d * (n * (w + 1 + g) + g * (n + g)),
+        w_tokens_each_side=lambda n, w, g, d: 4 * d * (n * (2 * w + 1 + g) + g * (n + g)),
+        multiply_adds_instead_flops=lambda n, w, g, d: d * (n * (w + g) + g * (n + g)),
+    ),
+)

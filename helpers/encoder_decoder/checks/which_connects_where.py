@@ -1,0 +1,23 @@
+"""The check of `which_connects_where`."""
+
+from helpers.engine.cases import explicit_case
+from helpers.engine.check import Check
+from helpers.engine.drivers import choice
+from helpers.engine.wrong_answers import wrong_answers
+
+from .. import model as reference
+
+__all__ = ["which_connects_where"]
+
+which_connects_where = Check(
+    reference=reference.which_connects_where,
+    cases=[explicit_case("your choice")],
+    drive=choice,
+    misconceptions=wrong_answers(
+        __file__,
+        each_decoder_layer_reads_encoder_layer=lambda: "a",
+        only_first_decoder_layer_reads_memory=lambda: "c",
+        only_last_decoder_layer_reads_memory=lambda: "d",
+        decoder_reads_all_encoder_layers=lambda: "e",
+    ),
+)

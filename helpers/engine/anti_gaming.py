@@ -1,0 +1,119 @@
+"""What makes a check hard to outwit: its cases come in an order that nobody knows beforehand, hidden ones are
+asked of a copy of the answer of their own, and of a hidden case the card says no more than what kind of thing went wrong.
+
+What an answer returns or raises can carry what it was given: an error message with the inputs in it would show a hidden case.
+"""
+
+import builtins
+import os
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+
+from .observe import Observation, StudentError
+
+T = TypeVar("T")
+OURS = (
+    "KernelDied",
+    "Timeout",
+    "TooManySteps",
+    "BorderError",
+    "OutOfReach",
+    "UnmaskedRead",
+    "UnmaskedWrite",
+    "StrayPointer",
+    "CompilationError",
+)
+"""Errors with names that the course itself gives, or Triton."""
+
+
+def shuffled(things: Sequence[T]) -> list[T]:
+    """The things in a drawn order. A grader that asks for it (ATTENTION_COURSE_ORDER) gets the same orders at every run."""
+    wanted = os.environ.get("ATTENTION_COURSE_ORDER")
+    dice = _dice(wanted) if wanted else random.SystemRandom()
+    return dice.sample(list(things), len(things))
+
+
+@lru_cache(maxsize=1)
+def _dice(seed: str) -> random.Random:
+    return random.Random(seed)
+
+
+def select_fork(cases: str, answer: Callable) -> None:
+    """Where an answer lives in another process, as while it is graded, there is one copy of that process for "shown" and one for
+    "hidden" cases: what a hidden case gives away is nowhere near when a shown one is called. From here on that one is asked."""
+    if hasattr(answer, "__select_fork__"):
+        answer.__select_fork__(cases)
+
+
+def without_details(seen: Observation) -> Observation:
+    """The observation of a hidden case, with nothing of an error but its type, and that only if it is a known one."""
+    return replace(seen, error=_kind_of(seen.error), backward_error=_kind_of(seen.backward_error))
+
+
+def _kind_of(error: StudentError | None) -> StudentError | None:
+    if error is None:
+        return None
+    known = error.kind in OURS or error.kind in dir(builtins) or hasattr(torch, error.kind)
+    return StudentError(error.kind if known else "Exception", "")
+
+
+def kind_of_failure(seen: Observation, expected: Any, right: bool) -> str:
+    """What is wrong with a hidden case, without a number of it."""
+    if seen.error:
+        return f"stopped with an error ({seen.error.kind})."
+    if right:
+        return "the values are right, but not their gradients, or not all that must hold of them."
+    if not isinstance(expected, Tensor):
+        return "another answer is expected."
+    if not isinstance(seen.output, Tensor):
+        return "a torch tensor is expected."
+    if seen.output.shape != expected.shape:
+        return "another shape is expected."
+    finite = all(bool(leaf.isfinite().all()) for leaf in tree_leaves(seen.output))
+    return "values are off." if finite else "values are NaN or infinite."
+
+
+def right_by_chance(outputs: Sequence[Any], expected: Sequence[Any], inputs: Sequence[tuple]) -> bool:
+    """Whether an answer, which is wrong somewhere, gives one number everywhere, whatever its words are, or always hands back the
+    same one of its inputs, the last among them, where the right one does not: a case that it gets right is chance."""
+    if len(outputs) < 2:
+        return False
+    unknown = all(one is None for one in expected)  # properties decide
+    constant = len(_values(outputs)) == 1 and (unknown or len(_values(expected)) > 1)
+    least = min(map(len, inputs))
+    places = [*range(least), -1] if least else []  # of a varying number of inputs: the last one
+    return constant or any(
+        all(same(output, args[place]) for output, args in zip(outputs, inputs, strict=True))
+        and not all(same(output, args[place]) for output, args in zip(expected, inputs, strict=True))
+        for place in places
+    )
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values are the same in all their numbers."""
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return a.shape == b.shape and torch.equal(a.double(), b.double())
+    return isinstance(a, (int, float, str)) and isinstance(b, (int, float, str)) and a == b
+
+
+def _values(outputs: Sequence[Any]) -> set:
+    """The different numbers in some outputs, or words where there are no numbers, three at most: more are not asked for."""
+    found: set = set()
+    leaves = tree_leaves(list(outputs))
+    for leaf in [leaf for leaf in leaves if not isinstance(leaf, str)] or leaves:
+        plain = isinstance(leaf, Tensor) and not leaf.is_complex()
+        found |= set(leaf.double().flatten().unique()[:3].tolist()) if plain else {leaf if _plain(leaf) else id(leaf)}
+        if len(found) > 2:
+            break
+    return found
+
+
+def _plain(leaf: Any) -> bool:
+    return isinstance(leaf, (int, float, str, type(None)))

@@ -1,0 +1,32 @@
+"""What came of one case."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Generator
+
+from .cases import Case
+from .observe import Observation
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """One case, drawn and tried: what the student's function did, and what the reference gives."""
+
+    case: Case
+    seen: Observation
+    expected: Any
+    wrong: str  # how the values are off, in a sentence; "" if they are right
+    dear: str  # what is amiss on the way to them
+    generator: Generator  # draws more inputs for the same case
+    hidden: bool = False  # then a card says what kind of thing is wrong, and no more
+
+    @property
+    def note(self) -> str:
+        """What is wrong, in a sentence."""
+        return self.wrong or self.dear
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing is."""
+        return not self.note

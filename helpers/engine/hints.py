@@ -1,0 +1,46 @@
+"""The names and hints of wrong answers: Markdown beside the check, `## key: name` and below it the hint."""
+
+import re
+import zlib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+HEADING = re.compile(r"^## (\w+): (.+)\n", re.MULTILINE)
+PACKED = ".md.bin"
+
+
+@dataclass(frozen=True)
+class Hint:
+    """name: what a card calls the slip; text: the idea that was missed."""
+
+    name: str
+    text: str
+
+
+@cache
+def hints_beside(module_file: str) -> dict[str, Hint]:
+    """All hints by their keys: of `split_heads.py` those in `split_heads.md`."""
+    found = re.split(HEADING, _text(Path(module_file)))[1:]
+    triples = zip(found[::3], found[1::3], found[2::3], strict=True)
+    return {key: Hint(name.strip(), " ".join(text.split("\n")).strip()) for key, name, text in triples}
+
+
+def hint_for(key: str, module_file: str, otherwise: Hint | None = None) -> Hint:
+    """The hint of one key. Where a file is spoilt the key must do: no class stops being graded for it (`attn lint` does)."""
+    return hints_beside(module_file).get(key) or otherwise or Hint(key.replace("_", " "), "")
+
+
+def keys_beside(module_file: str) -> list[str]:
+    """The keys in the order of the file, one that stands there twice as often."""
+    return [match[1] for match in HEADING.finditer(_text(Path(module_file)))]
+
+
+def _text(module_file: Path) -> str:
+    """The file as it is, or packed as in a class's wheel; "" where there is none that can be read."""
+    plain, packed = module_file.with_suffix(".md"), module_file.with_suffix(PACKED)
+    try:
+        data = plain.read_bytes() if plain.is_file() else zlib.decompress(packed.read_bytes())
+        return data.decode().replace("\r\n", "\n") + "\n"
+    except (OSError, ValueError, zlib.error):
+        return ""

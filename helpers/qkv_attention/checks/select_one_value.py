@@ -1,0 +1,169 @@
+"""The check of `select_one_value`."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from helpers.engine.cases import random_case
+from helpers.engine.check import Check, Property
+from helpers.engine.wrong_answers import Wrong, wrong_answers
+
+from .. import constructions
+from .constructions import _weights_of
+
+__all__ = ["select_one_value"]
+
+
+def _selects(output, n, d) -> bool:
+    queries, keys, values = output
+    if not _finite_scores(output, n, d):
+        return False
+    mixed = _weights_of(queries, keys) @ values.double()
+    return mixed.shape == values.shape and len(values) == n and (mixed - values).abs().max().item() < 1e-3
+
+
+def _all_differ(values: Tensor) -> bool:
+    gaps = torch.cdist(values.double(), values.double(), p=torch.inf)  # (n, n): the largest difference in an entry
+    return gaps.fill_diagonal_(torch.inf).min().item() > 0.0099  # 0.01, rounded
+
+
+def _two_alike(values: Tensor) -> bool:
+    return bool((torch.pdist(values.double()) == 0).any())
+
+
+def _sized(output, n, d) -> bool:
+    return all(part.shape == (n, d) for part in output)
+
+
+def _sizes(output, n, d) -> str:
+    return f"Yours are {', '.join('×'.join(map(str, part.shape)) for part in output)}."
+
+
+def of_right_size(mark: Callable) -> Callable:
+    """A mark of what vectors do, not of how many there are."""
+    return lambda seen: _sized(seen.output, *seen.args) and mark(seen)
+
+
+def _as_many_as_columns(seen) -> bool:
+    n, d = seen.args
+    return n != d and all(len(part) == d for part in seen.output)
+
+
+def _equal_keys(seen) -> bool:
+    keys = seen.output[1]
+    return (keys - keys[0]).abs().max().item() < 1e-6
+
+
+def _small_norms(seen) -> bool:
+    weights = _weights_of(*seen.output[:2])
+    chosen = weights.argmax(-1).tolist() == list(range(seen.args[0]))
+    return chosen and weights.diagonal().min().item() < 0.999
+
+
+def _collinear(seen) -> bool:
+    return not _equal_keys(seen) and torch.linalg.matrix_rank(seen.output[1].double()).item() == 1
+
+
+def _another_key(seen) -> bool:
+    weights = _weights_of(*seen.output[:2])
+    return weights.amax(-1).min().item() > 0.999 and weights.argmax(-1).tolist() != list(range(len(weights)))
+
+
+def _finite_scores(output, n, d) -> bool:
+    """In the numbers' own dtype: two factors of 1e20 make a score that float32 can't hold."""
+    queries, keys, _ = output
+    return bool((queries @ keys.mT).isfinite().all())
+
+
+def _too_long(seen) -> bool:
+    return not _finite_scores(seen.output, *seen.args)
+
+
+def _crowded(seen) -> bool:
+    """Some query scores high with a wrong key: more than a fifth of what it scores with its own."""
+    scores = seen.output[0].double() @ seen.output[1].double().mT
+    own = scores.diagonal()
+    return bool((scores - 0.2 * own[:, None]).fill_diagonal_(-1).max() > 0)
+
+
+def _random_keys(n: int, d: int) -> tuple[Tensor, Tensor, Tensor]:
+    keys = torch.rand(n, d, generator=torch.Generator().manual_seed(0))
+    return 10 * keys, keys, _rows(n, d)
+
+
+def _values_too_far_apart(seen) -> bool:
+    weights = _weights_of(*seen.output[:2])
+    return weights.diagonal().min().item() > 0.999 and not _selects(seen.output, *seen.args)
+
+
+def _rows(n: int, d: int) -> Tensor:
+    return torch.arange(n * d, dtype=torch.float32).view(n, d)
+
+
+select_one_value = Check(
+    reference=constructions.select_one_value,
+    cases=[
+        random_case(n=4, d=4),
+        random_case(n=5, d=8),
+        random_case(n=4, d=8),
+        random_case(n=16, d=16),
+        random_case(n=200, d=256),
+    ],
+    compare=False,
+    properties=[
+        Property("all are n × d", _sized, "Return three n × d tensors.", _sizes),
+        Property(
+            "output i is value i, within 0.001",
+            _selects,
+            "Query i must give value i and next to nothing of the others.",
+        ),
+        Property(
+            "the scores are finite",
+            _finite_scores,
+            "In float32 a score beyond 3·10³⁸ is infinite, and the softmax of ∞ is NaN.",
+        ),
+        Property(
+            "all values differ",
+            lambda output, n, d: _all_differ(output[2]),
+            "Some two of your values differ by less than 0.01 in every entry.",
+        ),
+    ],
+    misconceptions=wrong_answers(
+        __file__,
+        as_many_vectors_as_they_have_entries=Wrong(
+            lambda n, d: (100 * torch.eye(d), torch.eye(d), torch.eye(d)), recognise=_as_many_as_columns
+        ),
+        equal_keys=Wrong(
+            lambda n, d: (100 * torch.eye(n, d), torch.ones(n, d), _rows(n, d)), recognise=of_right_size(_equal_keys)
+        ),
+        keys_that_cant_be_separated=Wrong(
+            lambda n, d: (100 * torch.eye(n, d), torch.arange(1.0, n + 1)[:, None] * torch.ones(n, d), _rows(n, d)),
+            recognise=of_right_size(_collinear),
+        ),
+        queries_that_find_another_key=Wrong(
+            lambda n, d: (100 * torch.eye(n, d).flip(0), torch.eye(n, d), _rows(n, d)),
+            recognise=of_right_size(_another_key),
+        ),
+        equal_values=Wrong(
+            lambda n, d: (100 * torch.eye(n, d), torch.eye(n, d), torch.ones(n, d)),
+            recognise=of_right_size(lambda seen: _two_alike(seen.output[2])),
+        ),
+        values_that_differ_by_less_than_0_01=Wrong(
+            lambda n, d: (100 * torch.eye(n, d), torch.eye(n, d), 1e-5 * _rows(n, d)),
+            recognise=of_right_size(lambda seen: not _all_differ(seen.output[2]) and not _two_alike(seen.output[2])),
+        ),
+        vectors_so_long_that_scores_overflow=Wrong(
+            lambda n, d: (1e20 * torch.eye(n, d), 1e20 * torch.eye(n, d), _rows(n, d)),
+            recognise=of_right_size(_too_long),
+        ),
+        values_so_far_apart_that_small_rest=Wrong(
+            lambda n, d: (20 * torch.eye(n, d), torch.eye(n, d), 1e6 * _rows(n, d)),
+            recognise=of_right_size(_values_too_far_apart),
+        ),
+        keys_that_disturb_each_other=Wrong(_random_keys, recognise=of_right_size(_crowded)),
+        norms_that_too_small=Wrong(
+            lambda n, d: (torch.eye(n, d), torch.eye(n, d), _rows(n, d)), recognise=of_right_size(_small_norms)
+        ),
+    ),
+)

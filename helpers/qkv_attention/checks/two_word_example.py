@@ -1,0 +1,28 @@
+"""The check of `two_word_example`."""
+
+from helpers.engine.cases import explicit_case
+from helpers.engine.check import Check
+from helpers.engine.wrong_answers import wrong_answers
+
+from .. import scores
+
+__all__ = ["two_word_example"]
+
+two_word_example = Check(
+    reference=scores.two_word_example,
+    quiz=True,
+    cases=[explicit_case("both weights, to two decimals")],
+    within=(0.0, 0.006),
+    misconceptions=wrong_answers(
+        __file__,
+        shares_scores_without_exp=lambda: (0.54, 0.46),
+        two_weights_swapped=lambda: (0.12, 0.88),
+        no_scale=lambda: (1.0, 0.0),
+        scaled_by_d_instead_root_d=lambda: (0.56, 0.44),
+        scaled_by_d_over_2=lambda: (0.62, 0.38),
+        ratio_weights_taken_weight=lambda: (0.86, 0.14),
+        rounded_one_decimal=lambda: (0.9, 0.1),
+        cut_off_instead_rounded=lambda: (0.88, 0.11),
+        percent_instead_shares=lambda: (88.0, 12.0),
+    ),
+)
