@@ -80,7 +80,7 @@ def survey(course: Course, units: list[str], only: str | None = None, most: dict
 
 def survey_exercise(course: Course, exercise: Exercise, most: dict[bool, int] = MOST, seed: int = SEED) -> Tried:
     """All mutants of one exercise, in their order."""
-    tried, reasons = Tried(), getattr(companion("equivalents", exercise.unit), exercise.id, {})
+    tried, reasons = Tried(), getattr(companion("equivalents", exercise.unit, exercise.id), exercise.id, {})
     wrong, slowest = _unchanged(course, exercise, seed)
     tried.misses = [f"unchanged, it loses points: {style}" for style in wrong]
     for task, outcome in outcomes(course, exercise, slowest, most, seed):

@@ -2,7 +2,6 @@
 answer in another style gets all points, on the hidden cases too. Wrong answers are tried as source in a notebook's cell, for that is what a
 sample class hands in (as the functions stand in the course, `attn prove` tries them); right ones in this form and in that by turns."""
 
-import importlib
 import linecache
 import tomllib
 
@@ -10,6 +9,7 @@ import pytest
 import torch
 from conftest import ROOT
 
+from autograder.course.exercises import companion
 from autograder.course.splice import splice
 from helpers import check
 
@@ -28,7 +28,7 @@ every_exercise = pytest.mark.parametrize(("unit", "name"), EXERCISES, ids=[name 
 
 
 def of_unit(package: str, unit: str, name: str):
-    return getattr(importlib.import_module(f"autograder.{package}.{unit[3:]}"), name)
+    return getattr(companion(package, unit, name), name)
 
 
 def as_written(answers, exercise):
