@@ -108,4 +108,4 @@ cost_of_all = {
     "low_rank_flops": [sized(n=1000, d=8, r=30)],
     "linear_flops": [sized(n=1000, d=128)],
     "chunked_flops": [sized(n=1000, d=8, c=20)],
-}  # fmt: skip
+}

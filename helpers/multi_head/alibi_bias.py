@@ -1,5 +1,4 @@
-"""Attention with linear biases, ALiBi (Press et al., 2022): a head's scores fall with the distance, each head's at its
-own slope."""
+"""Attention with linear biases, ALiBi (Press et al., 2022): scores fall with the distance, each head's at its slope."""
 
 import torch
 from jaxtyping import Float

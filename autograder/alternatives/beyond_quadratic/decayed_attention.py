@@ -40,7 +40,12 @@ def decayed_by_a_scan(q, k, v, gamma):
     # All states at once, in log n rounds: each joins what stands 1, 2, 4, … places before.
     states, gates, n, reach = k[..., :, None] * v[..., None, :], gamma[..., None, None], gamma.shape[-1], 1
     while reach < n:
-        old, new, before, own = states[..., :-reach, :, :], states[..., reach:, :, :], gates[..., :-reach, :, :], gates[..., reach:, :, :]  # fmt: skip
+        old, new, before, own = (
+            states[..., :-reach, :, :],
+            states[..., reach:, :, :],
+            gates[..., :-reach, :, :],
+            gates[..., reach:, :, :],
+        )
         states = torch.cat([states[..., :reach, :, :], new + own * old], dim=-3)
         gates = torch.cat([gates[..., :reach, :, :], own * before], dim=-3)
         reach *= 2
@@ -118,7 +123,7 @@ def chunked_decay_by_segments(q, k, v, gamma, c):
             "...s,...sd,...sv->...dv", mask[..., -1, :], k[..., part, :], v[..., part, :]
         )
         start = stop
-    return torch.cat(outputs, dim=-2)  # fmt: skip
+    return torch.cat(outputs, dim=-2)
 
 
 def chunked_decay_in_float64(q, k, v, gamma, c):

@@ -66,7 +66,8 @@ def delta_one_after_the_other(q, k, v, beta):
 
 
 def delta_in_chunks(q, k, v, beta, c=8):
-    # The corrections of a chunk solve a triangle of equations; then it is linear attention of the corrections (Yang et al., 2024).
+    # The corrections of a chunk solve a triangle of equations; then it is linear attention of these (Yang et al.,
+    # 2024).
     k = F.normalize(k, dim=-1)
     state, outputs = k.new_zeros(*k.shape[:-2], k.shape[-1], v.shape[-1]), []
     for start in range(0, q.shape[-2], c):

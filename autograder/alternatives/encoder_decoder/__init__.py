@@ -1,1 +1,2 @@
-"""Right answers of unit 06 in other styles: those of the Annotated Transformer, fairseq, Hugging Face, users of `nn.Transformer`, x-transformers."""
+"""Right answers of unit 06 in other styles: Annotated Transformer, fairseq, Hugging Face, `nn.Transformer`,
+x-transformers."""

@@ -11,8 +11,13 @@ def cost_by_products(n, m, d):
         return scores, 2 * product(queries, d, d) + 2 * product(keys, d, d)
 
     feed = lambda tokens: (0, product(tokens, d, 4 * d) + product(tokens, 4 * d, d))  # noqa: E731
-    return {"encoder_self_attention": attention(m, m), "encoder_feed_forward": feed(m), "decoder_self_attention": attention(n, n),
-            "cross_attention": attention(n, m), "decoder_feed_forward": feed(n)}  # fmt: skip
+    return {
+        "encoder_self_attention": attention(m, m),
+        "encoder_feed_forward": feed(m),
+        "decoder_self_attention": attention(n, n),
+        "cross_attention": attention(n, m),
+        "decoder_feed_forward": feed(n),
+    }
 
 
 def cost_as_lists(n, m, d):
@@ -42,8 +47,13 @@ def cost_counted(n, m, d):
         return counted((q, d, k), (q, k, d)), counted((q, d, d), (k, d, d), (k, d, d), (q, d, d))
 
     feed = lambda t: (0, counted((t, d, 4 * d), (t, 4 * d, d)))  # noqa: E731
-    return {"encoder_self_attention": attention(m, m), "encoder_feed_forward": feed(m), "decoder_self_attention": attention(n, n),
-            "cross_attention": attention(n, m), "decoder_feed_forward": feed(n)}  # fmt: skip
+    return {
+        "encoder_self_attention": attention(m, m),
+        "encoder_feed_forward": feed(m),
+        "decoder_self_attention": attention(n, n),
+        "cross_attention": attention(n, m),
+        "decoder_feed_forward": feed(n),
+    }
 
 
 enc_dec_cost = {

@@ -98,7 +98,7 @@ class ResidualList(TorchEncoderLayer):
 
 
 class FunctionalEncoderLayer(nn.Module):
-    """A function for dropout, told the mode, with PyTorch's extra one after the ReLU, and a local one for the sum and its norm."""
+    """A function for dropout, told the mode, with PyTorch's extra one after the ReLU; a local one for sum and norm."""
 
     def __init__(self, d, h, d_ff, dropout=0.1):
         super().__init__()

@@ -41,7 +41,7 @@ def backward_keys_outside(q, k, v, out, lse, grad_out, causal=False, block_q=64,
 
 
 def backward_in_two_walks(q, k, v, out, lse, grad_out, causal=False, block_q=64, block_k=64):
-    # First dQ, a tile of queries at a time; then dK and dV, a tile of keys at a time. Weights are made twice, nothing is shared.
+    # First dQ, a tile of queries at a time; then dK and dV, a tile of keys at a time. Weights are made twice.
     n, m, gap, scale = q.shape[-2], k.shape[-2], k.shape[-2] - q.shape[-2], q.shape[-1] ** -0.5
     delta = torch.einsum("...nd,...nd->...n", grad_out, out)[..., None]
     dq, dk, dv = (torch.zeros_like(x) for x in (q, k, v))

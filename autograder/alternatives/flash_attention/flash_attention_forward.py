@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 
 def forward_from_lowest(q, k, v, causal=False, block_q=64, block_k=64):
-    # As in the paper. The maximum starts at the lowest finite number, so that no −∞ is taken from −∞; tiles beyond the diagonal are skipped.
+    # As in the paper. The maximum starts at the lowest finite number, so that −∞ is not taken from −∞.
     n, m, d = q.shape[-2], k.shape[-2], q.shape[-1]
     outs, lses = [], []
     for i in range(0, n, block_q):
@@ -106,7 +106,7 @@ def forward_by_halves(q, k, v, causal=False, block_q=64, block_k=64):
 
 
 def forward_with_ones(q, k, v, causal=False, block_q=64, block_k=64):
-    # A column of ones beside the values: the sum comes out as one more value. In float64, and the keys end where nobody sees them.
+    # A column of ones beside the values: the sum comes out as one more value. In float64; keys end where none is seen.
     n, m, dtype = q.shape[-2], k.shape[-2], q.dtype
     q, k, v = q.double() / math.sqrt(q.shape[-1]), k.double(), v.double()
     out, lse = torch.zeros(*q.shape[:-1], v.shape[-1], dtype=dtype), torch.zeros(q.shape[:-1], dtype=dtype)

@@ -10,7 +10,7 @@ from helpers.kernels import tl, triton
 def all_gradients_kernel(
     q_ptr, k_ptr, v_ptr, grad_ptr, lse_ptr, delta_ptr, dq_ptr, dk_ptr, dv_ptr, strides, n, m, d, scale,
     CAUSAL: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr, WIDTH: tl.constexpr,
-):  # fmt: skip
+):
     # One kernel: a program owns a tile of keys, and adds its part of dQ atomically.
     keys, pair, columns = tl.program_id(0) * KEYS + tl.arange(0, KEYS), tl.program_id(1), tl.arange(0, WIDTH)
     k = load_rows(k_ptr + pair * m * d, strides, keys, m, d, WIDTH)
@@ -47,7 +47,7 @@ def backward_with_atomics(q, k, v, out, lse, grad_out, causal=False):
     all_gradients_kernel[(triton.cdiv(m, 16), b * h)](
         q, k, v, grad_out, lse, delta, dq, dk, dv, (0, 0, d, 1), n, m, d, d**-0.5, CAUSAL=causal, ROWS=32, KEYS=16,
         WIDTH=max(16, triton.next_power_of_2(d)),
-    )  # fmt: skip
+    )
     return dq.to(q.dtype), dk, dv
 
 
@@ -63,7 +63,7 @@ def change_of_scores(q, k, v, grad, lse, delta, seen):
 def one_head_kernel(
     q_ptr, k_ptr, v_ptr, out_ptr, grad_ptr, lse_ptr, dq_ptr, dk_ptr, dv_ptr, strides, n, m, d, scale,
     CAUSAL: tl.constexpr, TILE: tl.constexpr, WIDTH: tl.constexpr,
-):  # fmt: skip
+):
     # One program a head, D made inside, and three gradients in two double loops, all in float32.
     pair, columns = tl.program_id(0), tl.arange(0, WIDTH)
     for own_is_key in tl.static_range(2):
@@ -107,7 +107,7 @@ def backward_one_program_a_head(q, k, v, out, lse, grad_out, causal=False):
     one_head_kernel[(b * h,)](
         q, k, v, out, grad_out, lse, dq, dk, dv, (0, 0, d, 1), n, m, d, d**-0.5, CAUSAL=causal, TILE=16,
         WIDTH=max(16, triton.next_power_of_2(d)),
-    )  # fmt: skip
+    )
     return dq, dk, dv
 
 

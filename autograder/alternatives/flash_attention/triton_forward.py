@@ -18,8 +18,8 @@ def load_rows(ptr, strides, places, length, d, WIDTH: tl.constexpr):
 def head_by_head_kernel(
     q_ptr, k_ptr, v_ptr, out_ptr, lse_ptr, q_strides, k_strides, v_strides, n, m, d, scale,
     CAUSAL: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr, WIDTH: tl.constexpr,
-):  # fmt: skip
-    # One program for a whole head: it walks through the tiles of queries too. Heads and batches are two axes of the grid.
+):
+    # One program for a whole head: it walks through the tiles of queries too. Heads and batches are axes of the grid.
     b, h = tl.program_id(0), tl.program_id(1)
     q_ptr += b * q_strides[0] + h * q_strides[1]
     k_ptr += b * k_strides[0] + h * k_strides[1]
@@ -60,9 +60,10 @@ def forward_head_by_head(q, k, v, causal=False, block_q=16, block_k=16):
     (b, h, n, d), m = q.shape, k.shape[2]
     out, lse = torch.empty(q.shape, dtype=q.dtype, device=q.device), torch.empty(q.shape[:3], device=q.device)
     head_by_head_kernel[(b, h)](
-        q, k, v, out, lse, q.stride(), k.stride(), v.stride(), n, m, d, 1 / math.sqrt(d), CAUSAL=causal, ROWS=32, KEYS=16,
+        q, k, v, out, lse, q.stride(), k.stride(), v.stride(), n, m, d, 1 / math.sqrt(d),
+        CAUSAL=causal, ROWS=32, KEYS=16,
         WIDTH=max(16, triton.next_power_of_2(d)),
-    )  # fmt: skip
+    )
     return out, lse
 
 
@@ -70,8 +71,8 @@ def forward_head_by_head(q, k, v, causal=False, block_q=16, block_k=16):
 def base_two_kernel(
     q_ptr, k_ptr, v_ptr, out_ptr, lse_ptr, q_strides, k_strides, v_strides, heads, tiles, n, m, d, scale,
     CAUSAL: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr, WIDTH: tl.constexpr,
-):  # fmt: skip
-    # A flat grid, powers of 2, keys loaded as columns (transposed by their addresses), the logsumexp from base 2 at the end.
+):
+    # A flat grid, powers of 2, keys loaded as columns (transposed), the logsumexp from base 2 at the end.
     pair, top = tl.program_id(0) // tiles, tl.program_id(0) % tiles * ROWS
     b, h = pair // heads, pair % heads
     rows, columns = top + tl.arange(0, ROWS), tl.arange(0, WIDTH)
@@ -112,9 +113,10 @@ def forward_base_two(q, k, v, causal=False, block_q=16, block_k=16):
     out, lse = torch.empty(q.shape, dtype=q.dtype, device=q.device), torch.empty(q.shape[:3], device=q.device)
     tiles = triton.cdiv(n, 16)
     base_two_kernel[(b * h * tiles,)](
-        q, k, v, out, lse, q.stride(), k.stride(), v.stride(), h, tiles, n, m, d, d**-0.5, CAUSAL=causal, ROWS=16, KEYS=32,
+        q, k, v, out, lse, q.stride(), k.stride(), v.stride(), h, tiles, n, m, d, d**-0.5,
+        CAUSAL=causal, ROWS=16, KEYS=32,
         WIDTH=max(16, triton.next_power_of_2(d)),
-    )  # fmt: skip
+    )
     return out, lse
 
 
@@ -135,8 +137,8 @@ def one_step(peak, total, acc, q, k, v, seen):
 def full_then_diagonal_kernel(
     q_ptr, k_ptr, v_ptr, out_ptr, lse_ptr, strides, heads, n, m, d, scale,
     CAUSAL: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr, WIDTH: tl.constexpr,
-):  # fmt: skip
-    # Tiles that all queries see first, without a causal mask; then the rest. Queries are scaled, everything is float32, inputs contiguous.
+):
+    # Tiles that all queries see first, without a causal mask; then the rest. Queries are scaled, all is float32.
     top, pair = tl.program_id(0) * ROWS, tl.program_id(1)
     rows, columns = top + tl.arange(0, ROWS), tl.arange(0, WIDTH)
     q = load_rows(q_ptr + pair * n * d, strides, rows, n, d, WIDTH).to(tl.float32) * scale
@@ -160,7 +162,7 @@ def full_then_diagonal_kernel(
         peak, total, acc = one_step(peak, total, acc, q, k, v, seen)
     total = tl.where(total == 0.0, 1.0, total)
     tl.store(out_ptr + (pair * n + rows[:, None]) * d + columns[None, :], acc / total[:, None],
-             mask=(rows[:, None] < n) & (columns[None, :] < d))  # fmt: skip
+             mask=(rows[:, None] < n) & (columns[None, :] < d))
     tl.store(lse_ptr + pair * n + rows, peak + tl.log(total), mask=rows < n)
 
 
@@ -192,8 +194,8 @@ def forward_full_then_diagonal(q, k, v, causal=False, block_q=16, block_k=16):
 def two_walks_kernel(
     q_ptr, k_ptr, v_ptr, out_ptr, lse_ptr, q_strides, k_strides, v_strides, heads, n, m, d, scale,
     CAUSAL: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr, WIDTH: tl.constexpr,
-):  # fmt: skip
-    # Two walks over the keys: the logsumexp first, by the online softmax; then the values with finished weights, and no rescaling.
+):
+    # Two walks over the keys: the logsumexp first, by the online softmax; then the values with finished weights.
     top, pair = tl.program_id(0) * ROWS, tl.program_id(1)
     rows, columns = top + tl.arange(0, ROWS), tl.arange(0, WIDTH)
     q = load_rows(q_ptr + pair // heads * q_strides[0] + pair % heads * q_strides[1], q_strides, rows, n, d, WIDTH)
@@ -232,7 +234,7 @@ def forward_two_walks(q, k, v, causal=False, block_q=16, block_k=16):
     two_walks_kernel[(triton.cdiv(n, 16), b * h)](
         q, k, v, out, lse, q.stride(), k.stride(), v.stride(), h, n, m, d, d**-0.5, CAUSAL=causal, ROWS=16, KEYS=64,
         WIDTH=max(16, triton.next_power_of_2(d)),
-    )  # fmt: skip
+    )
     return out, lse
 
 

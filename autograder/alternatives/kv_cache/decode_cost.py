@@ -6,8 +6,11 @@ def cost_by_sums(n, d):
         return 4 * 2 * projected * d * d + 2 * 2 * queries * keys * d
 
     return (
-        step(1, 1, n), step(n, n, n), sum(step(1, 1, t) for t in range(1, n + 1)), sum(step(t, t, t) for t in range(1, n + 1)),
-    )  # fmt: skip
+        step(1, 1, n),
+        step(n, n, n),
+        sum(step(1, 1, t) for t in range(1, n + 1)),
+        sum(step(t, t, t) for t in range(1, n + 1)),
+    )
 
 
 decode_cost = {

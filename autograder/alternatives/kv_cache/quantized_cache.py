@@ -41,5 +41,9 @@ def bytes_by_tensors(b, h, n, d_h, size):
 
 quantized_cache = {
     "torch.where and char": (keys_by_where, values_by_where, bytes_by_tensors),
-    "loops; values as transposed keys": (keys_by_loops, values_through_the_keys, lambda b, h, n, d_h, size: b * h * (2 * n * d_h + size * (n + d_h))),
-}  # fmt: skip
+    "loops; values as transposed keys": (
+        keys_by_loops,
+        values_through_the_keys,
+        lambda b, h, n, d_h, size: b * h * (2 * n * d_h + size * (n + d_h)),
+    ),
+}

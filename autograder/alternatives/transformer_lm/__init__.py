@@ -1,1 +1,2 @@
-"""Right answers of unit 05 in other styles: loops and NumPy, the Annotated Transformer, minGPT and nanoGPT, Hugging Face, x-transformers."""
+"""Right answers of unit 05 in other styles: loops, NumPy, Annotated Transformer, minGPT, nanoGPT, Hugging Face,
+x-transformers."""
