@@ -1,7 +1,7 @@
 """How far colours are apart for different readers: `python -m tests.palette` prints the table of the course's palette.
 
-ΔE is the distance in CAM02-UCS (Luo, Cui & Li 2006), of the colours as they are, as a deuteranope and a protanope see them
-(Machado, Oliveira & Fernandes 2009, severity 100), and as a grey of the same luminance."""
+ΔE is the distance in CAM02-UCS (Luo, Cui & Li 2006), of the colours as they are, as a deuteranope and a protanope see
+them (Machado, Oliveira & Fernandes 2009, severity 100), and as a grey of the same luminance."""
 
 from itertools import combinations
 

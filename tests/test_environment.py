@@ -108,8 +108,9 @@ def test_the_setup_says_what_is_too_old_and_what_to_do(monkeypatch, capsys):
     setup()
     first, *more = capsys.readouterr().out.splitlines()
     assert first.endswith("Ready.") and [line.split(":")[0] for line in more] == [
-        "torch 2.4.1+cu121 is older than the course supports", "nowhere is missing",
-    ]  # fmt: skip
+        "torch 2.4.1+cu121 is older than the course supports",
+        "nowhere is missing",
+    ]
     monkeypatch.setattr("importlib.metadata.version", _versions({"torch": "2.11.0+cu128", "nowhere": "1.0"}))
     assert environment.too_old() == []
 

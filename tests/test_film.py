@@ -1,4 +1,4 @@
-"""The player of films: pictures and sentences in a page that needs nothing else, and a still where scripts don't run."""
+"""The player of films: pictures and sentences in a page that needs nothing else, a still where scripts don't run."""
 
 import base64
 import io
@@ -50,9 +50,11 @@ def test_where_scripts_are_taken_out_a_picture_and_its_sentence_stay(html):
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH")
 def test_in_a_browser_keys_and_buttons_move_it_and_the_last_frame_is_the_last(html, tmp_path):
     press = """<script>
-        const film = document.querySelector('[data-film]'), key = name => film.dispatchEvent(new KeyboardEvent('keydown', {key: name}));
+        const film = document.querySelector('[data-film]');
+        const key = name => film.dispatchEvent(new KeyboardEvent('keydown', {key: name}));
         const said = () => film.querySelector('span').textContent, seen = [said()];
-        for (const name of ['ArrowRight', 'ArrowRight', 'ArrowRight', 'ArrowLeft', 'Home']) { key(name); seen.push(said()); }
+        const keys = ['ArrowRight', 'ArrowRight', 'ArrowRight', 'ArrowLeft', 'Home'];
+        for (const name of keys) { key(name); seen.push(said()); }
         film.querySelectorAll('button')[2].click(); seen.push(said());
         Object.assign(film.querySelector('input'), {value: 2}).dispatchEvent(new Event('input')); seen.push(said());
         document.title = seen.join(', ');
@@ -61,8 +63,10 @@ def test_in_a_browser_keys_and_buttons_move_it_and_the_last_frame_is_the_last(ht
     page.write_text(f"<!doctype html><meta charset='utf-8'><title></title><body>{html}{html}{press}")
     done = subprocess.run(
         [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", page.as_uri()],
-        capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     steps = [f"{step} of 3" for step in (1, 2, 3, 3, 2, 1, 2, 3)]
     assert f"<title>{', '.join(steps)}</title>" in done.stdout
     assert done.stdout.count("<button") == 6, "the same film twice on a page: each has its own buttons"

@@ -37,7 +37,7 @@ def test_ink_can_be_read_on_every_colour(colour):
 
 
 def test_the_colours_keep_the_names_that_the_text_gives_them():
-    """The prose says: the last token (blue), the one (orange), the same token (green); purple where attention is allowed."""
+    """The prose says: the last token (blue), the one (orange), the same (green); purple where attention is allowed."""
     red, green, blue = range(3)
     parts = {name: [int(colour[i : i + 2], 16) for i in (1, 3, 5)] for name, colour in FIVE.items()}
     assert max(parts["QUERY"]) == parts["QUERY"][blue] and max(parts["VALUE"]) == parts["VALUE"][green]
@@ -53,7 +53,7 @@ def test_pictures_take_their_colours_from_the_palette():
 
 
 def test_more_series_than_colours_differ_by_marker_too():
-    """In grey no more than five colours are 15 apart from each other and from white: the sixth needs a second channel."""
+    """In grey no more than five colours are 15 apart, and from white: the sixth needs a second channel."""
     from helpers.beyond_quadratic.plots.variant_costs import LOOK
 
     markers = [marker for _, marker in LOOK.values()]

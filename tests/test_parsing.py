@@ -14,7 +14,7 @@ DEEP = "x = " + "+".join(f"f(a[{i}], {{'b': [c, (d, {i})]}})" for i in range(40)
 
 @pytest.fixture
 def switching():
-    """Threads take turns as often as they can, in the middle of the parser too: while the collector runs Python code."""
+    """Threads take turns as often as they can, amid the parser too: while the collector runs Python code."""
     interval, threshold = sys.getswitchinterval(), gc.get_threshold()
     sys.setswitchinterval(1e-6)
     gc.set_threshold(20)

@@ -1,1 +1,2 @@
-"""What students and instructors see, in a real browser: JupyterLab, static pages, feedback. Needs Chromium; skipped where there is none."""
+"""What students and instructors see, in a real browser (Chromium; skipped where there is none): JupyterLab, pages,
+feedback."""

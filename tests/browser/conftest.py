@@ -1,5 +1,5 @@
-"""A browser, and a JupyterLab to look into. Both end with the file of tests that asked for them: while Playwright runs, an event
-loop runs in this process, and tests of other files start their own."""
+"""A browser, and a JupyterLab to look into. Both end with the file of tests that asked for them: while Playwright runs,
+an event loop runs in this process, and tests of other files start their own."""
 
 import pytest
 

@@ -1,12 +1,13 @@
-"""How well the text of a page can be read, as WCAG 2 measures it: for every piece of text the contrast between its colour and
-what is really behind it, (L₁ + 0.05) / (L₂ + 0.05) of the relative luminances; 4.5 is asked for."""
+"""How well the text of a page can be read, as WCAG 2 measures it: for every piece of text the contrast between its
+colour and what is really behind it, (L₁ + 0.05) / (L₂ + 0.05) of the relative luminances; 4.5 is asked for."""
 
 from typing import Any
 
 ENOUGH = 4.5
 MEASURE = """
 root => {
-  const parse = text => { const n = text.match(/[\\d.]+/g).map(Number); return [n[0], n[1], n[2], n.length > 3 ? n[3] : 1]; };
+  const numbers = text => text.match(/[\\d.]+/g).map(Number);
+  const parse = text => { const n = numbers(text); return [n[0], n[1], n[2], n.length > 3 ? n[3] : 1]; };
   const over = (top, below) => [0, 1, 2].map(i => top[3] * top[i] + (1 - top[3]) * below[i]);
   const channel = c => { c /= 255; return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; };
   const luminance = c => 0.2126 * channel(c[0]) + 0.7152 * channel(c[1]) + 0.0722 * channel(c[2]);

@@ -40,10 +40,23 @@ class Lab:
         self.address = f"http://127.0.0.1:{port}"
         self.log = (self.home / "log").open("w")
         self.server = subprocess.Popen(
-            [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}",
-             "--IdentityProvider.token=", "--ServerApp.port_retries=0", "--expose-app-in-browser"],
-            cwd=self.work, env=self._environment(), stdout=self.log, stderr=self.log,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-m",
+                "jupyterlab",
+                "--no-browser",
+                "--allow-root",
+                "--ip=127.0.0.1",
+                f"--port={port}",
+                "--IdentityProvider.token=",
+                "--ServerApp.port_retries=0",
+                "--expose-app-in-browser",
+            ],
+            cwd=self.work,
+            env=self._environment(),
+            stdout=self.log,
+            stderr=self.log,
+        )
         _wait_for(port, self.server, self.home / "log")
         return self
 
@@ -57,7 +70,7 @@ class Lab:
     def open(self, notebook: NotebookNode, theme: str = "light", *, trusted: bool = True, **settings: Any) -> Any:
         """The notebook in a page of its own, with all its outputs in sight. settings: of Playwright's `new_context`.
 
-        trusted: as in the session that ran it; otherwise as when somebody else's is opened: JupyterLab cleans its outputs.
+        trusted: as in the session that ran it; else as when somebody else's is opened: JupyterLab cleans outputs.
         """
         path = self.work / f"notebook{next(self.numbers)}.ipynb"
         notebook.metadata.setdefault("kernelspec", PYTHON)  # otherwise JupyterLab asks which
@@ -88,14 +101,22 @@ class Lab:
         )  # before that it would do nothing
         page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells') }")
         page.wait_for_function(
-            "() => [...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].every(e => /\\d/.test(e.textContent))",
+            "() => [...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].every(e => "
+            "/\\d/.test(e.textContent))",
             timeout=1000 * timeout,
         )
 
     def _environment(self) -> dict[str, str]:
         """Nothing of who runs the tests: no settings, no notebooks that they trust."""
-        own = {"HOME": "", "JUPYTER_DATA_DIR": "data", "JUPYTER_CONFIG_DIR": "config", "JUPYTER_RUNTIME_DIR": "runtime",
-               "IPYTHONDIR": "ipython", "JUPYTERLAB_SETTINGS_DIR": "settings", "JUPYTERLAB_WORKSPACES_DIR": "workspaces"}  # fmt: skip
+        own = {
+            "HOME": "",
+            "JUPYTER_DATA_DIR": "data",
+            "JUPYTER_CONFIG_DIR": "config",
+            "JUPYTER_RUNTIME_DIR": "runtime",
+            "IPYTHONDIR": "ipython",
+            "JUPYTERLAB_SETTINGS_DIR": "settings",
+            "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
+        }
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER", "IPYTHON"))}
         search = {"PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))}
         return kept | search | {name: str(self.home / place) for name, place in own.items()}

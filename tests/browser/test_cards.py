@@ -1,5 +1,5 @@
-"""Cards can be read wherever they are shown: every piece of their text has a contrast of 4.5 or more, measured on the page as
-Chromium renders it."""
+"""Cards can be read wherever they are shown: every piece of their text has a contrast of 4.5 or more, measured on the
+page as Chromium renders it."""
 
 import re
 
@@ -37,7 +37,8 @@ def _not_yet(*_):
 
 @pytest.fixture(scope="module")
 def scores():
-    """Cards of all kinds: numbers, masks, moved numbers, a wrong shape, an error, nothing yet, partly right, a table, several parts, all right."""
+    """Cards of all kinds: numbers, masks, a wrong shape, an error, nothing yet, partly right, a table, parts, all
+    right."""
     parts = check.mask_zoo.parts.values()
     table = check.layer_types.reference
     return {
@@ -80,7 +81,8 @@ def test_in_jupyterlab(lab, notebook, scores, theme, trusted):
     page = lab.open(notebook, theme, trusted=trusted)
     if not trusted:  # cleaning takes attributes such as `role`
         page.add_script_tag(
-            content="document.querySelectorAll('.jp-OutputArea-output > div').forEach(e => {e.role = 'group'; e.ariaLabel = 'x'})"
+            content="document.querySelectorAll('.jp-OutputArea-output > div').forEach(e => {e.role = 'group'; "
+            "e.ariaLabel = 'x'})"
         )
     _can_be_read(page, len(scores))
 
@@ -107,7 +109,8 @@ def test_on_a_dark_page_with_a_sheet_of_its_own(page, scores, ground):
 def test_the_measure_finds_what_cannot_be_read(page):
     """Translucent cells over dark rows, as cards once had them."""
     page.set_content(
-        "<body style='background:#111'><table id=t><tr style='background:#222'><td style='color:#202124;background:rgba(33,102,172,.2)'>1.00"
+        "<body style='background:#111'><table id=t><tr style='background:#222'><td "
+        "style='color:#202124;background:rgba(33,102,172,.2)'>1.00"
     )
     ((worst, *_),) = contrasts(page.locator("#t"))
     assert worst < 2

@@ -1,5 +1,5 @@
-"""A student's first evening, in a real browser: unit 00 opened, a wrong answer, its card, a right one, the progress, Validate, saved;
-and the saved file earns its points. ATTENTION_COURSE_PICTURES=FOLDER keeps a picture of every step."""
+"""A student's first evening, in a real browser: unit 00 opened, a wrong answer, its card, a right one, the progress,
+Validate, saved; and the saved file earns its points. ATTENTION_COURSE_PICTURES=FOLDER keeps a picture of every step."""
 
 import json
 import os

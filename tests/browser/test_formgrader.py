@@ -1,5 +1,6 @@
-"""An instructor's way through formgrader, as it is clicked: the list of units, generate, preview, autograde by the button, a written
-answer marked below its rubric, feedback, and the pages of students and assignments. The unit is one of the course."""
+"""An instructor's way through formgrader, as it is clicked: the list of units, generate, preview, autograde by the
+button, a written answer marked below its rubric, feedback, and the pages of students and assignments. The unit is one
+of the course."""
 
 import re
 

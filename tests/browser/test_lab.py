@@ -1,4 +1,4 @@
-"""The harness itself: JupyterLab shows a notebook in both themes, runs it with this repository's helpers, and cleans what it doesn't trust."""
+"""The harness itself: JupyterLab shows a notebook in both themes, runs it, and cleans what it doesn't trust."""
 
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 

@@ -1,4 +1,5 @@
-"""The pages to read in a real browser: search finds, the theme turns, nothing sticks out, nothing fails. (See tests/course/test_site.py.)"""
+"""The pages to read in a real browser: search finds, the theme turns, nothing sticks out or fails. (See
+test_site.py.)"""
 
 import pytest
 

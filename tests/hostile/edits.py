@@ -16,8 +16,8 @@ FULL = {"softmax": 2.0, "attend": 3.0, "two_word_example": 1.0}
 class Hostile:
     """One notebook. `tries`: what it is after. `edits` change the notebook in turn; the last may return bytes instead.
 
-    scores: what items must come out at, where that is not full marks. `says`: words that the instructor must find in the
-    outputs, the messages or the rejection. `rejected`: the notebook can't be graded at all.
+    scores: what items must come out at, where that is not full marks. `says`: words that the instructor must find in
+    the outputs, the messages or the rejection. `rejected`: the notebook can't be graded at all.
     """
 
     name: str

@@ -25,7 +25,10 @@ def test_the_small_course_pays_for_no_constant(course, attn):
     result = attn(course, "prove", "--constants", "--json")
     assert result.exit_code == 0
     assert {name: one["earned"] for name, one in json.loads(result.stdout).items()} == {
-        "softmax": [], "attend": [], "two_word_example": []}  # fmt: skip
+        "softmax": [],
+        "attend": [],
+        "two_word_example": [],
+    }
 
 
 @pytest.mark.parametrize("unit", ["00_start_here", "02_qkv_attention"])

@@ -1,5 +1,5 @@
-"""`attn prove --mutants`: the machine that invents wrong answers makes the slips that students make, and finds a check that lets
-one pass, or a card that accuses one falsely."""
+"""`attn prove --mutants`: the machine that invents wrong answers makes the slips that students make, and finds a check
+that lets one pass, or a card that accuses one falsely."""
 
 import json
 import re
@@ -30,19 +30,22 @@ def lines(source: str) -> list[str]:
     return [mutant.line for mutant in mutants(source)]
 
 
-@pytest.mark.parametrize("line", [
-    "scores = q @ k / math.sqrt(q.shape[-1])",  # a dropped transposition
-    "scores = q @ k.mT",  # no scale
-    "scores = q @ k.mT / q.shape[-1]",  # no root
-    "scores = q @ k.mT / math.sqrt(v.shape[-1])",  # names of one kind
-    "scores = q @ v.mT / math.sqrt(q.shape[-1])",
-    "scores = q @ k.mT / math.sqrt(q.shape[-2])",  # another axis
-    "return torch.softmax(scores, dim=0) @ v",
-    "return torch.softmax(scores, dim=-2) @ v",
-    "return scores @ v",  # no softmax
-    "return torch.softmax(scores, dim=-1) @ k",
-    "return (torch.softmax(scores, dim=-1) @ v).float()",  # the dtype
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "line",
+    [
+        "scores = q @ k / math.sqrt(q.shape[-1])",  # a dropped transposition
+        "scores = q @ k.mT",  # no scale
+        "scores = q @ k.mT / q.shape[-1]",  # no root
+        "scores = q @ k.mT / math.sqrt(v.shape[-1])",  # names of one kind
+        "scores = q @ v.mT / math.sqrt(q.shape[-1])",
+        "scores = q @ k.mT / math.sqrt(q.shape[-2])",  # another axis
+        "return torch.softmax(scores, dim=0) @ v",
+        "return torch.softmax(scores, dim=-2) @ v",
+        "return scores @ v",  # no softmax
+        "return torch.softmax(scores, dim=-1) @ k",
+        "return (torch.softmax(scores, dim=-1) @ v).float()",  # the dtype
+    ],
+)
 def test_the_slips_of_students_are_among_them(line):
     assert line in lines(ATTENTION)
 
@@ -54,23 +57,29 @@ def test_a_statement_is_dropped_and_nothing_comes_twice():
     assert all(mutant.source != mutant.original and compile(mutant.source, "", "exec") for mutant in found)
 
 
-@pytest.mark.parametrize(("source", "line"), [
-    ("def f(n):\n    return [i for i in range(n) if i < n]", "return [i for i in range(n) if i <= n]"),
-    ("def f(n):\n    return [x for x in range(n)]", "return [x for x in range(n + 1)]"),
-    ("def f(x, start, stop):\n    return x[start:stop]", "return x[start:stop - 1]"),
-    ("def f(x: Tensor):\n    return x.exp()", "return x.exp_()"),
-    ("def f(x: Tensor, d, h):\n    return x.view(d // h)", "return x.view(d / h)"),
-    ("def f(x, d):\n    return x.sum(d, keepdim=True)", "return x.sum(d)"),
-    ("def f(x):\n    kept = []\n    kept.append(x)\n    return kept", "def f(x, *, kept=[]):"),
-    ("class C:\n    def __init__(self):\n        self.rows = []", "rows = []"),
-    ("def f(n, m):\n    rows, columns = n, m\n    return rows", "return columns"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        ("def f(n):\n    return [i for i in range(n) if i < n]", "return [i for i in range(n) if i <= n]"),
+        ("def f(n):\n    return [x for x in range(n)]", "return [x for x in range(n + 1)]"),
+        ("def f(x, start, stop):\n    return x[start:stop]", "return x[start:stop - 1]"),
+        ("def f(x: Tensor):\n    return x.exp()", "return x.exp_()"),
+        ("def f(x: Tensor, d, h):\n    return x.view(d // h)", "return x.view(d / h)"),
+        ("def f(x, d):\n    return x.sum(d, keepdim=True)", "return x.sum(d)"),
+        ("def f(x):\n    kept = []\n    kept.append(x)\n    return kept", "def f(x, *, kept=[]):"),
+        ("class C:\n    def __init__(self):\n        self.rows = []", "rows = []"),
+        ("def f(n, m):\n    rows, columns = n, m\n    return rows", "return columns"),
+    ],
+)
 def test_each_kind_of_change(source, line):
     assert line in lines(source)
 
 
 def test_what_no_test_could_tell_is_left_out():
-    source = "def f(x: Tensor):\n    'doc 1'\n    assert len(x) > 1, 'two'\n    return x.contiguous().to(torch.zeros(1, device=x.device))"
+    source = (
+        "def f(x: Tensor):\n    'doc 1'\n    assert len(x) > 1, 'two'\n    return "
+        "x.contiguous().to(torch.zeros(1, device=x.device))"
+    )
     changed = "\n".join(lines(source))
     assert (
         "doc" not in changed and "assert" not in changed and "return x.to" not in changed and "zeros(1))" not in changed
@@ -153,7 +162,7 @@ def test_one_that_never_ends_in_a_process_of_its_own_is_caught(monkeypatch):
 
 
 def test_every_right_answer_can_be_taken_apart(real_course):
-    """A program lists what an answer needs: what it leaves out would be a NameError, and every mutant would seem caught."""
+    """A program lists what an answer needs: without that a NameError, and every mutant would seem caught."""
     for exercise in exercises(real_course, "02_qkv_attention"):
         found = list(programs(real_course, exercise))
         assert found[0].style == MODEL and len(found) > 2, exercise.id

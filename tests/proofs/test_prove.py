@@ -92,8 +92,9 @@ def test_what_a_draw_hides_is_found_in_another_and_told_with_its_seed():
     assert (proof.misconceptions, proof.caught, proof.alternatives, proof.accepted) == (20, 10, 30, 30)
     assert proof.misses == [
         f"misconception '{name}' gets full points with the visible cases (in 5 of 10 draws; "
-        f"ATTENTION_COURSE_SEED={SEED + SEED % 2} shows it)" for name in ("the square", "plus two")
-    ]  # fmt: skip
+        f"ATTENTION_COURSE_SEED={SEED + SEED % 2} shows it)"
+        for name in ("the square", "plus two")
+    ]
 
 
 def _proof_of(monkeypatch, function, **settings):

@@ -1,4 +1,4 @@
-"""The references of unit 10: against PyTorch's own operator under the matching mask, against each other, and against the counter."""
+"""The references of unit 10: against PyTorch's own operator under the same mask, each other, and the counter."""
 
 import random
 
