@@ -141,6 +141,8 @@ ALTERNATIVES_MODULE = '''\
 """Right answers of unit {{ unit[:2] }} in other styles."""
 '''
 
+ALTERNATIVES_FILE = '"""Right answers of {{ id }} in other styles."""\n\n'
+
 ROW = (
     "| [{{ unit[:2] }}](notebooks/{{ unit }}/{{ unit }}.ipynb) | TO FILL IN {{ room }}: the unit in a line, what it "
     "needs, its hours | | | {{ points }} |"

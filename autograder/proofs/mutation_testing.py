@@ -89,7 +89,10 @@ def mutation_test_exercise(
     course: Course, exercise: Exercise, most: dict[bool, int] = MOST, seed: int = SEED
 ) -> MutationResult:
     """All mutants of one exercise, in their order."""
-    tried, reasons = MutationResult(), getattr(companion("equivalent_mutants", exercise.unit), exercise.id, {})
+    tried, reasons = (
+        MutationResult(),
+        getattr(companion("equivalent_mutants", exercise.unit, exercise.id), exercise.id, {}),
+    )
     wrong, slowest = _unchanged(course, exercise, seed)
     tried.misses = [f"unchanged, it loses points: {style}" for style in wrong]
     for task, outcome in outcomes(course, exercise, slowest, most, seed):

@@ -90,7 +90,7 @@ class Walk:
 
 
 def tile_walk(n: int = 1024, d: int = 64, block: int = 256) -> None:
-    """The walk as a film, a frame a tile: what is on the chip, what has been read. Its last frame is the whole story."""
+    """The walk as a film, a frame a tile: what is on the chip, what was read. Its last frame is the whole story."""
     play(_film(Walk(n, d, block)))
 
 
@@ -121,13 +121,17 @@ def _told(walk: Walk, step: int) -> str:
     """A frame in words."""
     moved = sum(walk.moved(min(step, walk.side**2)).values()) / 1e6
     if step > walk.side**2:
-        return (f"Done: {moved:.2f} million numbers were moved, {walk.standard / 1e6 / moved:.1f} times fewer than the {walk.standard / 1e6:.2f} million "
-                f"of three separate steps. No score ever left the chip.")  # fmt: skip
+        return (
+            f"Done: {moved:.2f} million numbers were moved, {walk.standard / 1e6 / moved:.1f} times fewer than the "
+            f"{walk.standard / 1e6:.2f} million of three separate steps. No score ever left the chip."
+        )
     i, j = divmod(step - 1, walk.side)
     first = f"A new row: {_name('Q', i)} is fetched, and stays. " if j == 0 else ""
     last = f" The row is complete: {_name('O', i)} is written." if j == walk.side - 1 else ""
-    return (f"Tile {step} of {walk.side**2}. {first}{_name('K', j)} and {_name('V', j)} come in, the scores {_name('S', i, j)} are made, used and forgotten.{last} "
-            f"So far {moved:.2f} million numbers were moved.")  # fmt: skip
+    return (
+        f"Tile {step} of {walk.side**2}. {first}{_name('K', j)} and {_name('V', j)} come in, the scores "
+        f"{_name('S', i, j)} are made, used and forgotten.{last} So far {moved:.2f} million numbers were moved."
+    )
 
 
 def _frame(figure, walk: Walk, step: int) -> None:
@@ -153,8 +157,15 @@ def _square(axis, walk: Walk, step: int, now: tuple[int, int] | None) -> None:
         _tile(axis, i, -1.25, 1, 0.45, VALUE, "V", i, solid=now is not None and i == now[1])
         for j in range(side):
             _score(axis, i, j, step - 1 - (i * side + j), side, whole=now is None)
-    axis.text(side / 2, side + 0.12, f"{walk.n} × {walk.n} scores in tiles of {walk.block} × {walk.block}",
-              ha="center", va="top", fontsize=9, color=OUTPUT)  # fmt: skip
+    axis.text(
+        side / 2,
+        side + 0.12,
+        f"{walk.n} × {walk.n} scores in tiles of {walk.block} × {walk.block}",
+        ha="center",
+        va="top",
+        fontsize=9,
+        color=OUTPUT,
+    )
     axis.set(xlim=(-0.85, side + 0.85), ylim=(side + 0.45, -1.35), aspect="equal")
     axis.axis("off")
 
@@ -164,8 +175,15 @@ def _tile(axis, x, y, width, height, colour, name, index, *, solid, ready=False)
     axis.add_patch(
         Rectangle((x + 0.03, y + 0.03), width - 0.06, height - 0.06, facecolor=colour, alpha=alpha, edgecolor=colour)
     )
-    axis.text(x + width / 2, y + height / 2, _name(name, index), ha="center", va="center", fontsize=10,
-              color=ink(colour) if solid else "black")  # fmt: skip
+    axis.text(
+        x + width / 2,
+        y + height / 2,
+        _name(name, index),
+        ha="center",
+        va="center",
+        fontsize=10,
+        color=ink(colour) if solid else "black",
+    )
 
 
 def _name(name: str, *indices: int) -> str:
@@ -189,8 +207,13 @@ def _chip(axis, walk: Walk, i: int, j: int) -> None:
     """What the fast memory holds at this moment."""
     axis.add_patch(Rectangle((0, 0), 10, 6, facecolor=MASKED, edgecolor=OUTPUT, lw=1.2))
     axis.text(0.3, 5.5, "on the chip", fontsize=10, color=OUTPUT, va="center")
-    boxes = [("Q", (i,), QUERY, 0.3, 1.1), ("K", (j,), KEY, 1.7, 1.1), ("V", (j,), VALUE, 3.1, 1.1),
-             ("S", (i, j), WEIGHT, 4.5, 2.1), ("O", (i,), OUTPUT, 6.9, 1.1)]  # fmt: skip
+    boxes = [
+        ("Q", (i,), QUERY, 0.3, 1.1),
+        ("K", (j,), KEY, 1.7, 1.1),
+        ("V", (j,), VALUE, 3.1, 1.1),
+        ("S", (i, j), WEIGHT, 4.5, 2.1),
+        ("O", (i,), OUTPUT, 6.9, 1.1),
+    ]
     for name, indices, colour, x, width in boxes:
         axis.add_patch(Rectangle((x, 2.75), width, 2.1, facecolor=colour))
         axis.text(x + width / 2, 3.8, _name(name, *indices), ha="center", va="center", color=ink(colour), fontsize=12)
@@ -298,7 +321,8 @@ def _powers_so_far(axis, seen: Tensor, start: int, before: float, m: float) -> N
 
 
 def merging(parts: dict[str, tuple[float, float]]) -> None:
-    """Partial results as weights on a beam: `parts` maps a name to (output, e^logsumexp). The beam balances at the merged output."""
+    """Partial results as weights on a beam: `parts` maps a name to (output, e^logsumexp). The beam balances at the
+    merged output."""
     places, weights = zip(*parts.values())
     merged = sum(p * w for p, w in parts.values()) / sum(weights)
     low, high = min(places), max(places)
@@ -385,7 +409,7 @@ def _causal_tiles(axis, n: int, m: int, block_q: int, block_k: int) -> None:
 
 
 def backward_walks(side: int = 4) -> None:
-    """Who may write where: a program per tile of keys walks down a column, a program per tile of queries along a row."""
+    """Who may write where: a program a tile of keys walks down a column, one a tile of queries along a row."""
     figure, axes = plt.subplots(1, 2, figsize=(8.5, 3.4))
     titles = ("dK and dV: one program per tile of keys", "dQ: one program per tile of queries")
     for axis, title, down in zip(axes, titles, (True, False)):
@@ -457,7 +481,7 @@ def decoding_splits(tiles: int = 12, workers: int = 4) -> None:
 
 
 def program_offsets(n: int = 5, d: int = 3, block: int = 2) -> None:
-    """The offsets that every program reads, in a row-major matrix and in a transposed view; slots outside are crossed out."""
+    """The offsets that every program reads, in a row-major matrix and a transposed view; slots outside are crossed."""
     figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.6))
     titles = (f"x of shape ({n}, {d}), strides ({d}, 1)", f"a transposed view of shape ({n}, {d}), strides (1, {n})")
     colours, width = (QUERY, KEY, VALUE, WEIGHT), 1 << (d - 1).bit_length()
@@ -465,11 +489,27 @@ def program_offsets(n: int = 5, d: int = 3, block: int = 2) -> None:
         for row in range(-(-n // block) * block):
             for column in range(width):
                 inside, colour = row < n and column < d, colours[row // block % 4]
-                axis.add_patch(Rectangle((column + 0.04, row + 0.05), 0.92, 0.9, facecolor=colour if inside else "white", alpha=1,
-                                         edgecolor=colour, ls="-" if inside else ":"))  # fmt: skip
+                axis.add_patch(
+                    Rectangle(
+                        (column + 0.04, row + 0.05),
+                        0.92,
+                        0.9,
+                        facecolor=colour if inside else "white",
+                        alpha=1,
+                        edgecolor=colour,
+                        ls="-" if inside else ":",
+                    )
+                )
                 offset = row * down + column * right
-                axis.text(column + 0.5, row + 0.5, str(offset) if inside else f"{offset} ✗", ha="center", va="center", fontsize=11 if inside else 9,
-                          color=ink(colour) if inside else OUTPUT)  # fmt: skip
+                axis.text(
+                    column + 0.5,
+                    row + 0.5,
+                    str(offset) if inside else f"{offset} ✗",
+                    ha="center",
+                    va="center",
+                    fontsize=11 if inside else 9,
+                    color=ink(colour) if inside else OUTPUT,
+                )
         for program in range(-(-n // block)):
             axis.text(
                 -0.15,
@@ -487,7 +527,7 @@ def program_offsets(n: int = 5, d: int = 3, block: int = 2) -> None:
 
 
 def kernel_tiles(n: int = 13, m: int = 19, block: int = 8) -> None:
-    """What the programs of a causal forward kernel compute: a row of tiles each, with slots for rows and keys that don't exist."""
+    """What the programs of a causal forward kernel compute: a row of tiles each, with slots that don't exist."""
     kinds = ["white", WEIGHT, FAINT_WEIGHT, FAINT_KEY, FAINT_QUERY]
     names = ["skipped", "seen", "hidden: −∞", "no such key: −∞", "no such row: never stored"]
     down, right = -(-n // block), -(-m // block)
@@ -616,7 +656,7 @@ def gradients_agree(attention: Callable, n: int = 40, m: int = 50, d: int = 8) -
 def time_and_memory(
     ways: dict[str, Callable], lengths: Sequence[int], d: int = 64, kernels: dict[str, Callable] | None = None
 ) -> None:
-    """Measured time and peak memory of several kinds of attention over n, one head. `kernels` join in on a GPU, if they work."""
+    """Measured time and peak memory of kinds of attention over n, one head. `kernels` join on a GPU, if they work."""
     if device().type == "cuda":
         small = _heads(48, d, device=device())
         ways = ways | {name: kernel for name, kernel in (kernels or {}).items() if not observe(kernel, small).error}
@@ -634,7 +674,8 @@ def time_and_memory(
     _apart(axes[1], lengths[-1], *(list(last.values())[place] for place in (0, -1)))
     said = ", ".join(f"{name}: {size:.3g} MB" for name, size in last.items())
     show(
-        f"Time and peak memory of {len(ways)} kinds of attention over n, log-log, each with its exponent of n. Peak memory at n = {lengths[-1]}: {said}."
+        f"Time and peak memory of {len(ways)} kinds of attention over n, log-log, each with its exponent of n. Peak "
+        f"memory at n = {lengths[-1]}: {said}."
     )
 
 
@@ -661,7 +702,7 @@ def _growing(axis, title: str, lengths: Sequence[int], curves: dict[str, Sequenc
 
 
 def _best_time(call: Callable[[], object]) -> float:
-    """Seconds. On a CPU those of this process on one thread, so that neither other programs nor the number of cores count."""
+    """Seconds. On a CPU of this process on one thread: other programs and the number of cores don't count."""
     if device().type == "cuda":
         return seconds(call)
     threads = torch.get_num_threads()
@@ -682,7 +723,7 @@ def _process_time(call: Callable[[], object]) -> float:
 def kernel_speed(
     kernel: Callable, tiles: Sequence[tuple[int, int]] = ((32, 32), (64, 64), (128, 64)), d: int = 64
 ) -> None:
-    """On a GPU: TFLOP/s of the kernel for several tile sizes, under the measured ceiling. Elsewhere: interpreted, and said so."""
+    """On a GPU: TFLOP/s of the kernel for some tile sizes, under the measured ceiling. Elsewhere: interpreted."""
     q, k, v = _heads(48, 16, device=device())
     seen = observe(kernel, (q, k, v))
     if seen.error and seen.error.kind == "NotImplementedError":
@@ -738,5 +779,6 @@ def _interpreted(kernel: Callable, lengths: Sequence[int] = (32, 48, 64, 96, 128
     axis.set(xlabel="tokens n", ylabel="largest difference", xticks=lengths)
     axis.title.set_fontsize(10)
     show(
-        f"Largest difference between the interpreted kernel and plain attention for n from {lengths[0]} to {lengths[-1]}: at most {max(gaps):.0e}."
+        f"Largest difference between the interpreted kernel and plain attention for n from {lengths[0]} to "
+        f"{lengths[-1]}: at most {max(gaps):.0e}."
     )
