@@ -17,15 +17,12 @@ CHECK = '''\
 """The check of {{ id }}."""
 
 from helpers.engine.cases import random_case
-from helpers.engine.check import Check, Misconception
+from helpers.engine.check import Check
+from helpers.engine.wrong_answers import wrong_answers
 
 from ..{{ module }} import {{ id }} as reference
 
 __all__ = ["{{ id }}"]
-
-
-def returned_as_it_came(x):
-    return x
 
 
 {{ id }} = Check(
@@ -34,15 +31,17 @@ def returned_as_it_came(x):
         random_case(n=5, d=4),  # TO FILL IN {{ id }}: inputs that tell right from wrong; no two sizes of a case are equal
         random_case(n=7, d=3),
     ],
-    misconceptions=[
-        Misconception(
-            "returned as it came",  # TO FILL IN {{ id }}: the wrong answers that students really give
-            returned_as_it_came,
-            "The idea that was missed, in a sentence, not the code.",
-        ),
-    ],
+    misconceptions=wrong_answers(
+        __file__,
+        as_it_came=lambda x: x,  # TO FILL IN {{ id }}: the wrong answers that students really give
+    ),
 )
 '''
+
+HINTS = """\
+## as_it_came: returned as it came
+TO FILL IN {{ id }}: the idea that was missed, in a sentence, not the code.
+"""
 
 HIDDEN = """\
 {{ id }} = [random_case(n=6, d=5)]  # TO FILL IN {{ id }}: hidden cases, other inputs of the same kinds

@@ -56,9 +56,12 @@ def rooms_out_of_reach(unit: str) -> list[str]:
 
 
 def room_files(unit: str) -> list[Path]:
-    """The Python files that belong to a unit alone: its room, its hidden cases, its alternatives and its tests."""
+    """The files of text that belong to a unit alone: its room, its hidden cases, its alternatives and its tests."""
     name = room(unit)
-    own = [*sorted((HELPERS / name).rglob("*.py")), *sorted((PACKAGES / "tests" / "units").glob(f"test_{name}*.py"))]
+    own = [
+        *sorted((HELPERS / name).rglob("*.[pm][yd]")),
+        *sorted((PACKAGES / "tests" / "units").glob(f"test_{name}*.py")),
+    ]
     return own + [path for kind in COMPANIONS for path in companion_files(kind, unit)]
 
 
