@@ -34,7 +34,6 @@ def judge(
     Never raises for what a student wrote: a cell that runs too long, or ends its kernel, gets an error as its output
     and the others are run without it. `written` is called while the kernels get ready. `within`: kernels that are kept
     for several notebooks; `clock`: takes down where the time goes. Raises SandboxError where the sandbox does not work
-    on this machine.
-    """
+    on this machine."""
     judge_in_two_kernels(notebook, config, limits, within or kernel_manager(limits.sandbox), written, clock)
     return notebook

@@ -2,8 +2,7 @@
 the judge's, which asks the first for values. What the judge's kernel shows is what nbgrader scores.
 
 All student cells run before the first test does, so nothing that a function is asked can find its way into an output. A
-cell that takes its kernel down is left out of the next try, and the items that don't need it keep their points.
-"""
+cell that takes its kernel down is left out of the next try, and the items that don't need it keep their points."""
 
 import hashlib
 import re
@@ -40,8 +39,7 @@ LEFT_OUT = "(Left out while grading: this cell only draws or measures.)"
 class Submission:
     """A notebook on its way through the two kernels.
 
-    statuses: index of a student's cell → "ok" or what became of it.
-    """
+    statuses: index of a student's cell → "ok" or what became of it."""
 
     notebook: NotebookNode
     kernels: KernelManager

@@ -21,17 +21,16 @@ def elementwise(x: Tensor) -> list[Tensor]:
 
 def reductions(x: Tensor) -> list[Tensor]:
     return [x.sum(-1), x.sum(), x.mean(-1), x.amax(-1, keepdim=True), x.max(-1).values, x.std(-1),
-            x.var(-1, unbiased=False),
-            x.norm(dim=-1), x.cumsum(-1), x.softmax(-1), x.log_softmax(-1), x.logsumexp(-1), x.topk(2, -1).values,
-            x.sort(-1).values, x.gather(-1, x.argsort(-1)), F.layer_norm(x, x.shape[-1:])]  # fmt: skip
+            x.var(-1, unbiased=False), x.norm(dim=-1), x.cumsum(-1), x.softmax(-1), x.log_softmax(-1), x.logsumexp(-1),
+            x.topk(2, -1).values, x.sort(-1).values, x.gather(-1, x.argsort(-1)),
+            F.layer_norm(x, x.shape[-1:])]  # fmt: skip
 
 
 def products(x: Tensor) -> list[Tensor]:
     k = x[0]
     return [x @ x.mT, torch.bmm(x, x), torch.einsum("bnd,bmd->bnm", x, x), F.linear(x, k), k @ k, k @ k[0],
-            torch.dot(k[0], k[1]),
-            torch.outer(k[0], k[1]), torch.cosine_similarity(k[:1], k, dim=-1), F.embedding(torch.arange(4), k),
-            F.cross_entropy(k, torch.arange(4))]  # fmt: skip
+            torch.dot(k[0], k[1]), torch.outer(k[0], k[1]), torch.cosine_similarity(k[:1], k, dim=-1),
+            F.embedding(torch.arange(4), k), F.cross_entropy(k, torch.arange(4))]  # fmt: skip
 
 
 def masks(x: Tensor) -> list[Tensor]:
@@ -44,10 +43,9 @@ def masks(x: Tensor) -> list[Tensor]:
 def shapes(x: Tensor) -> list[Tensor]:
     heads = x.reshape(2, 4, 2, 2).transpose(1, 2).contiguous()
     return [heads.transpose(1, 2).reshape(2, 4, 4), torch.cat([*x.chunk(2, -1)], dim=-1), torch.stack([x, x]),
-            x.permute(0, 2, 1),
-            x.unsqueeze(0).squeeze(0), x.expand(2, 4, 4), x.repeat(1, 2, 1), x.repeat_interleave(2, 0),
-            x.flatten(1).view(2, 4, 4),
-            x.flip(-1), x.roll(1, -1), x[:, torch.arange(4)], x[..., 1:], x[0].T]  # fmt: skip
+            x.permute(0, 2, 1), x.unsqueeze(0).squeeze(0), x.expand(2, 4, 4), x.repeat(1, 2, 1),
+            x.repeat_interleave(2, 0), x.flatten(1).view(2, 4, 4), x.flip(-1), x.roll(1, -1), x[:, torch.arange(4)],
+            x[..., 1:], x[0].T]  # fmt: skip
 
 
 def in_place(x: Tensor) -> list[Tensor]:

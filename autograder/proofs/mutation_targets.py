@@ -2,8 +2,7 @@
 be run anew.
 
 A model solution comes from its notebook's cells, a right alternative from its unit's module. Both are taken apart in
-the same way.
-"""
+the same way."""
 
 import ast
 import importlib

@@ -6,8 +6,7 @@ all points has survived: either the check has a hole, or the mutant is right aft
 `autograder/equivalent_mutants/<unit>.py` with the reason. One that a card names is asked again on fresh inputs, by
 other code than the engine's: it must do what the card says.
 
-Mutants of one exercise share a forked process, which has limits of time and memory: one that never ends is caught.
-"""
+Mutants of one exercise share a forked process, which has limits of time and memory: one that never ends is caught."""
 
 import json
 import os

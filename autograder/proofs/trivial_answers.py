@@ -3,8 +3,7 @@ None may earn a point, unless it is the right answer all the way (an RNN of n to
 inputs).
 
 The functions of one exercise are scored apart from one another, so one call shows what each earns, whatever the others
-are.
-"""
+are."""
 
 from collections.abc import Callable
 from copy import deepcopy

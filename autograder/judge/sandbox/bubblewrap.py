@@ -2,8 +2,7 @@
 seconds, but an audited tool builds the walls, and nothing was forked: a kernel that wants a GPU can have one.
 
 As root, bubblewrap leaves all capabilities unless told otherwise; here three are left, with which the kernel's first
-process gives up root before it runs anything of a student's.
-"""
+process gives up root before it runs anything of a student's."""
 
 import json
 import os
