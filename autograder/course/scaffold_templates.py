@@ -28,7 +28,7 @@ __all__ = ["{{ id }}"]
 {{ id }} = Check(
     reference=reference,
     cases=[
-        random_case(n=5, d=4),  # TO FILL IN {{ id }}: inputs that tell right from wrong; no two sizes of a case are equal
+        random_case(n=5, d=4),  # TO FILL IN {{ id }}: inputs that tell right from wrong; no two sizes alike
         random_case(n=7, d=3),
     ],
     misconceptions=wrong_answers(
@@ -76,7 +76,8 @@ SECTION = '''\
 #
 # **By hand.** TO FILL IN {{ id }}: a number that can be checked by hand.
 #
-# **Predict:** TO FILL IN {{ id }}: a question to answer before any code, with a cell `guess_… = None` below it and a row in the unit's last call of `guesses`.
+# **Predict:** TO FILL IN {{ id }}: a question to answer before any code, with a cell
+# `guess_… = None` below it and a row in the unit's last call of `guesses`.
 
 # %% nbgrader={"grade": false, "grade_id": "{{ id }}", "locked": false, "schema_version": 3, "solution": true}
 def {{ id }}(x: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
@@ -91,7 +92,8 @@ def {{ id }}(x: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
 # TO FILL IN {{ id }}: a hint that asks instead of telling.
 # </details>
 
-# %% nbgrader={"grade": true, "grade_id": "{{ id }}_test", "locked": true, "points": {{ points }}, "schema_version": 3, "solution": false}
+# %% nbgrader={"grade": true, "grade_id": "{{ id }}_test", "locked": true, "points": {{ points }}, "schema_version": 3, \
+"solution": false}
 check.{{ id }}({{ id }}, points={{ points }})
 ### BEGIN HIDDEN TESTS
 from autograder.hidden import {{ room }} as hidden

@@ -1,4 +1,4 @@
-"""Names and hints beside checks: read whole, packed or not; a spoilt file stops no check; families have a hint for each slip."""
+"""Names and hints beside checks: read whole, packed or not; a spoilt file stops no check; each slip of a family has one."""
 
 import importlib
 import pkgutil
