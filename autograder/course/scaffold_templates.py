@@ -92,8 +92,8 @@ def {{ id }}(x: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
 # TO FILL IN {{ id }}: a hint that asks instead of telling.
 # </details>
 
-# %% nbgrader={"grade": true, "grade_id": "{{ id }}_test", "locked": true, "points": {{ points }}, "schema_version": 3, \
-"solution": false}
+# %% nbgrader={"grade": true, "grade_id": "{{ id }}_test", "locked": true, "points": {{ points }}, \
+"schema_version": 3, "solution": false}
 check.{{ id }}({{ id }}, points={{ points }})
 ### BEGIN HIDDEN TESTS
 from autograder.hidden import {{ room }} as hidden

@@ -1,4 +1,4 @@
-"""Names and hints beside checks: read whole, packed or not; a spoilt file stops no check; each slip of a family has one."""
+"""Names and hints beside checks: packed or not, of a spoilt file none; each slip of a family has one."""
 
 import importlib
 import pkgutil
