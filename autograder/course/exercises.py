@@ -135,5 +135,5 @@ def _call(node: ast.Call) -> Call:
 
 
 def companion(kind: str, unit: str, exercise: str) -> ModuleType | None:
-    """The module in a folder of `autograder` that holds what belongs to an exercise, or None (see visibility.companion)."""
+    """The module in a folder of `autograder` with what belongs to an exercise, or None (visibility.companion)."""
     return load(visibility.companion(kind, unit, exercise))

@@ -11,7 +11,16 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from autograder import notebooks
-from autograder.course import build, cell_headers, dependencies, exercises, previews, sections, table_of_contents
+from autograder.course import (
+    build,
+    cell_headers,
+    dependencies,
+    exercises,
+    hint_files,
+    previews,
+    sections,
+    table_of_contents,
+)
 from autograder.course.paths import PACKAGES, Course
 from autograder.course.visibility import companion, room, room_files, syllabus_ids
 from autograder.errors import CourseError
@@ -74,6 +83,7 @@ def _unit(course: Course, unit: str, syllabus: dict, read: Read) -> Iterator[str
     yield from sections.problems(course, unit, notebook)
     yield from table_of_contents.problems(notebook)
     yield from previews.problems(notebook, course.source(unit).parent, unit[:2])
+    yield from hint_files.problems(unit)
     yield from _cross_references(course, notebook, read)
 
 

@@ -36,6 +36,7 @@ def create_exercise(course: Course, unit: str, name: str, points: int = 1) -> li
     made = {
         f"helpers/{room}/{module}.py": _render(scaffold_templates.REFERENCE, words),
         f"helpers/{room}/checks/{module}.py": _render(scaffold_templates.CHECK, words),
+        f"helpers/{room}/checks/{module}.md": _render(scaffold_templates.HINTS, words),
         f"tests/units/test_{room}_{module}.py": _render(scaffold_templates.TEST, words),
     }
     alternatives = f"autograder/alternatives/{room}"

@@ -38,7 +38,7 @@ def _compiler(unit: str) -> tuple[str, ...]:
 
 
 def checks_of(unit: str) -> list[str]:
-    """The modules with the unit's checks: those that offer something (helpers/registry.py would bring PyTorch along)."""
+    """The modules with the unit's checks: those that offer something (helpers/registry.py would import PyTorch)."""
     files = sorted((HELPERS / room(unit) / "checks").glob("*.py"))
     return [
         f"helpers.{room(unit)}.checks.{file.stem}" for file in files if OFFERS.search(file.read_text(encoding="utf-8"))
@@ -56,9 +56,12 @@ def rooms_out_of_reach(unit: str) -> list[str]:
 
 
 def room_files(unit: str) -> list[Path]:
-    """The Python files that belong to a unit alone: its room, its hidden cases, its alternatives and its tests."""
+    """The files of text that belong to a unit alone: its room, its hidden cases, its alternatives and its tests."""
     name = room(unit)
-    own = [*sorted((HELPERS / name).rglob("*.py")), *sorted((PACKAGES / "tests" / "units").glob(f"test_{name}*.py"))]
+    own = [
+        *sorted((HELPERS / name).rglob("*.[pm][yd]")),
+        *sorted((PACKAGES / "tests" / "units").glob(f"test_{name}*.py")),
+    ]
     return own + [path for kind in COMPANIONS for path in companion_files(kind, unit)]
 
 
@@ -69,7 +72,7 @@ def companion_files(kind: str, unit: str) -> list[Path]:
 
 
 def companion(kind: str, unit: str, exercise: str) -> str:
-    """The module in a folder of `autograder` that holds what belongs to an exercise: its unit's, or its own in a package."""
+    """The module in a folder of `autograder` with what belongs to an exercise: its unit's, or its own in a package."""
     own = (PACKAGES / "autograder" / kind / room(unit) / "__init__.py").is_file()
     return f"autograder.{kind}.{room(unit)}" + f".{file_of(exercise)}" * own
 

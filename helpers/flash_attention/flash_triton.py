@@ -328,7 +328,8 @@ def backward_queries_kernel(
 
 def triton_backward(
     q: Float[Tensor, "b h n d"], k: Float[Tensor, "b h m d"], v: Float[Tensor, "b h m d"],
-    out: Float[Tensor, "b h n d"], lse: Float[Tensor, "b h n"], grad_out: Float[Tensor, "b h n d"], causal: bool = False,
+    out: Float[Tensor, "b h n d"], lse: Float[Tensor, "b h n"], grad_out: Float[Tensor, "b h n d"],
+    causal: bool = False,
 ) -> tuple[Float[Tensor, "b h n d"], Float[Tensor, "b h m d"], Float[Tensor, "b h m d"]]:
     """dQ, dK and dV from what `triton_forward` got and gave, and the gradient of its output."""
     return _backward(q, k, v, out, lse, grad_out, causal, TEACHING)

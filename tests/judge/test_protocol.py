@@ -168,7 +168,8 @@ nodes = st.recursive(leaves, lambda inner: st.tuples(tags, st.lists(inner, max_s
                      | st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
                      max_leaves=25)  # fmt: skip
 plain = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.complex_numbers() | st.text(alphabet=st.characters(codec="utf-8")),
+    st.none() | st.booleans() | st.integers() | st.floats() | st.complex_numbers()
+    | st.text(alphabet=st.characters(codec="utf-8")),
     lambda inner: st.lists(inner, max_size=4) | st.lists(inner,
                                                          max_size=4).map(tuple) | st.dictionaries(st.text(max_size=3),
                                                                                                   inner, max_size=4),
