@@ -18,7 +18,7 @@ from nbformat.v4 import new_output
 
 from autograder import notebooks
 from autograder.judge import outputs
-from autograder.judge.clock import Clock
+from autograder.judge.timings import Clock
 from autograder.judge.config import SPARE
 from autograder.judge.fork_server import JUDGE, STUDENT
 from autograder.judge.kernel import TOO_LONG, Kernel
