@@ -13,7 +13,7 @@ from torch import nn
 from helpers import check, plots
 from helpers.sections import heading
 from helpers.style import EDGE, WEIGHT
-from helpers.transformer_lm import ablations, grammar, layers, masked_lm, positions, sampling, training
+from helpers.transformer_lm import ablations, grammar, layers, masked_lm, positions, pytorch_weights, sampling, training
 from helpers.transformer_lm.plots import model_map
 from helpers.transformer_lm.plots import training as training_plots
 from helpers.transformer_lm.transformer import GPT2_SMALL, Block, Config, DecoderLM, lm_parameters
