@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
 from helpers.engine.cases import RandomArg, normal
@@ -58,9 +58,11 @@ def one_key_apart(*shape: int) -> RandomArg:
     return RandomArg(lambda generator: 20 * signs + torch.randn(shape, generator=generator).double())
 
 
-def queries_apart(generator: Generator) -> Tensor:
-    """Tokens (2, 3, 8) near 20, near −20 and near 0. The best scores of the three lie far apart, and the last row has no far hidden one."""
-    return torch.tensor([20.0, -20.0, 0.0])[:, None] + torch.randn(2, 3, 8, generator=generator).double()
+# Tokens (2, 3, 8) near 20, near −20 and near 0. The best scores of the three lie far apart, and the last row has no far
+# hidden one.
+queries_apart = RandomArg(
+    lambda generator: torch.tensor([[20.0], [-20.0], [0.0]]) + torch.randn(2, 3, 8, generator=generator).double()
+)
 
 
 def mask_without_key_0(n: int, m: int) -> RandomArg:
@@ -70,7 +72,7 @@ def mask_without_key_0(n: int, m: int) -> RandomArg:
 
 
 # Tokens: where keys lie near −20, every score of every row is near −800.
-_NEAR_20 = normal(2, 3, 8, mean=20.0, dtype=torch.float64)
+NEAR_20 = normal(2, 3, 8, mean=20.0, dtype=torch.float64)
 
 SCALED_TOO_LATE = "The weights have saturated by then, and now they sum to 1/√d_h instead of 1. Divide the scores, before the softmax."
 

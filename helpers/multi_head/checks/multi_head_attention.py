@@ -19,8 +19,8 @@ from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import heads as multi_head
 from .heads import (
-    _NEAR_20,
     AS_PRECISE,
+    NEAR_20,
     RAISED_BY,
     ROUNDING,
     _nearly,
@@ -582,7 +582,7 @@ MultiHeadAttention = Check(
             "scores near −800, 800 and 0, a hidden one near 800: gradients, in float64",
             2,
             _weights_that_pass_on(8),
-            RandomArg(queries_apart),
+            queries_apart,
             one_key_apart(2, 5, 8),
             mask_without_key_0(3, 5),
             None,
@@ -592,7 +592,7 @@ MultiHeadAttention = Check(
             "scores near −800, without a mask",
             2,
             _weights_that_pass_on(8),
-            _NEAR_20,
+            NEAR_20,
             normal(2, 5, 8, mean=-20.0, dtype=torch.float64),
             None,
             None,
