@@ -29,7 +29,7 @@ def _powers_less(largest):
 
 def _powers_thrown_away(hidden, mask, scores):
     powers = torch.exp(scores - hidden.amax(dim=-1, keepdim=True))
-    return _shares(torch.where(mask, powers, 0.0))
+    return _shares(powers if mask is None else torch.where(mask, powers, 0.0))
 
 
 def _clamped(limit):

@@ -74,7 +74,7 @@ def case(label: str, *, b=2, n, m, d, h, d_h, scale=1.0, dtype=torch.float32, gr
 
 
 def far_case(label: str, x: RandomArg, gradient: bool = False) -> Case:
-    """Each of two heads gets four features of tokens and memory as they are, and the first key, which is far from the others, is hidden."""
+    """Each of two heads gets four features as they are; the first key, which is far from the others, is hidden."""
     as_it_is = torch.eye(8).double().unflatten(1, (2, 4)).transpose(0, 1)  # (2, 8, 4)
     into, out = (normal(*shape, scale=0.3, dtype=torch.float64) for shape in ((2, 8, 4), (8, 8)))
     memory, mask = one_key_apart(2, 5, 8), mask_without_key_0(3, 5)
