@@ -19,11 +19,11 @@ from helpers.engine.families.mask import Mask
 from helpers.engine.families.scale import Scale
 from helpers.engine.families.softmax import Softmax
 from helpers.engine.observe import Observation, observe
-from helpers.engine.steps import Attention, Sizes, attend, by_root_of_width
+from helpers.engine.steps import Attention, Sizes, attend
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
 from ..heads import MultiHeadAttention as Reference
-from .heads import AS_PRECISE, NEAR_20, ROUNDING, mask_without_key_0, one_key_apart, queries_apart
+from .heads import AS_PRECISE, NEAR_20, ROUNDING, causal, mask_without_key_0, one_key_apart, queries_apart
 from .sources import Sources
 
 __all__ = ["MultiHeadAttention"]
@@ -216,11 +216,6 @@ def one_maximum(axes: tuple[int, ...]) -> Callable:
         return powers / powers.sum(dim=-1, keepdim=True)
 
     return normalise
-
-
-def causal(products, sizes) -> Tensor:
-    later = torch.ones(products.shape[-2:], dtype=torch.bool).triu(1)
-    return by_root_of_width(products, sizes).masked_fill(later, -torch.inf)
 
 
 def causal_without_mask(layer, x, memory, mask) -> tuple:
