@@ -10,7 +10,7 @@ from helpers.engine.common_misconceptions import in_single_precision, visible_ma
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import masked_attention
-from .masked_attention import _axis_guessed
+from .masks import axis_guessed
 
 __all__ = ["mask_then_renormalise"]
 
@@ -98,7 +98,7 @@ mask_then_renormalise = Check(
         masked_before_softmax=lambda scores, mask: (masked_attention.masked_softmax(scores, mask), _lost(scores, mask)),
         no_axis_given_softmax=lambda scores, mask: (
             lambda weights: (weights * mask / (weights * mask).sum(-1, keepdim=True), (weights * ~mask).sum(-1))
-        )(scores.softmax(_axis_guessed(scores))),
+        )(scores.softmax(axis_guessed(scores))),
         what_left_taken_as_1_minus_lost=lambda scores, mask: (
             scores.softmax(-1) * mask / (1 - _lost(scores, mask))[..., None],
             _lost(scores, mask),

@@ -39,8 +39,8 @@ def _zoo(reference: Callable, cases: list[Case], **slips: Callable) -> Check:
 
 
 def _whatever_the_count(reference: Callable, slip: Misconception) -> Misconception:
-    """A wrong mask is known by itself, whether the count beside it is right or goes with it; so is a wrong count beside a
-    right mask."""
+    """A wrong mask is known by itself, whether the count beside it is right or goes with it; so is a wrong count beside
+    a right mask."""
 
     def shown(seen) -> bool:
         mask, count = seen.output
