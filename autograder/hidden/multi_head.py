@@ -3,7 +3,7 @@
 import torch
 
 from helpers.engine.cases import random_case
-from helpers.multi_head.checks.heads_as_sum import parts_case
+from helpers.multi_head.checks.heads_as_sum import case as parts_case
 from helpers.multi_head.checks.multi_head_attention import case as layer_case
 from helpers.multi_head.checks.multi_head_loop import case as loop_case
 from helpers.multi_head.checks.two_hand_made_heads import token_sequences

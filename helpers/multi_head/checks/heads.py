@@ -21,8 +21,8 @@ def _as_precise(output, *inputs) -> bool:
 AS_PRECISE = Property(
     "float64 where float64 comes in",
     _as_precise,
-    "The inputs are float64 and your output is not. A tensor that you make yourself, such as `torch.zeros(…)`, is float32 "
-    "unless you say `dtype=`.",
+    "The inputs are float64 and your output is not. A tensor that you make yourself, such as `torch.zeros(…)`, is "
+    "float32 unless you say `dtype=`.",
 )
 
 
