@@ -6,7 +6,7 @@ from helpers.engine.cases import random_case
 from helpers.multi_head.checks.heads_as_sum import case as parts_case
 from helpers.multi_head.checks.multi_head_attention import case as layer_case
 from helpers.multi_head.checks.multi_head_loop import case as loop_case
-from helpers.multi_head.checks.two_hand_made_heads import token_sequences
+from helpers.multi_head.checks.two_hand_made_heads import case as token_sequences
 
 split_heads = [
     random_case(b=1, n=7, d=20, h=4),
