@@ -14,8 +14,8 @@ __all__ = ["causal_mask"]
 
 
 def _after_somebody_wrote_into_it(answer, n, m=None) -> Tensor:
-    """The second of two masks; the first was overwritten in between, as its owner may. If one cell of the first can't be written
-    without others, what became of it."""
+    """The second of two masks; the first was overwritten in between, as its owner may. If one cell of the first can't be
+    written without others, what became of it."""
     first = answer(n) if m is None else answer(n, m)
     if isinstance(first, Tensor) and first.numel():
         alone, corner = first.clone(), (0,) * first.dim()
