@@ -1,4 +1,4 @@
-"""The check of `what_is_it_for`."""
+"""The check of `what_is_it_for`: what the causal mask is for."""
 
 from helpers.engine.cases import explicit_case
 from helpers.engine.check import Check
@@ -17,7 +17,7 @@ what_is_it_for = Check(
     misconceptions=wrong_answers(
         __file__,
         half_work=lambda: "a",
-        needed_generate=lambda: "c",
-        protection_from_padding=lambda: "d",
+        to_generate=lambda: "c",
+        padding=lambda: "d",
     ),
 )
