@@ -77,8 +77,8 @@ def after_forward(
 
 
 def counted_backward(n: int, m: int, d: int, d_v: int, block_q: int, block_k: int, causal: bool = False) -> Case:
-    """Many tiles, in long rows or columns. Twice the largest input is enough for every tensor, and less than one row (or
-    column) of tiles for all that is held at one time."""
+    """Many tiles, in long rows or columns. Twice the largest input is enough for every tensor, and less than one row
+    (or column) of tiles for all that is held at one time."""
     return after_forward(
         f"{'causal, ' * causal}n = {n}, m = {m}, tiles of {block_q} × {block_k}: counted",
         **tile_sizes(n, m, d, d_v, causal, block_q, block_k),

@@ -35,7 +35,7 @@ from .flash import (
 __all__ = ["flash_attention_forward"]
 
 WITHIN = {torch.float32: (1e-3, 2e-4), torch.float64: (1e-9, 1e-11)}
-"""Scores of some hundred have lost digits in float32 before the softmax, and differently with every order of the sums."""
+"""Scores of some hundred have lost digits in float32 before the softmax, others with every order of the sums."""
 
 
 def levelled_scores(shape_q: tuple[int, int], m: int, d_v: int, scores) -> tuple[RandomArg, RandomArg, RandomArg]:
@@ -57,7 +57,7 @@ def levelled_scores(shape_q: tuple[int, int], m: int, d_v: int, scores) -> tuple
 
 
 def heads_split(case: Case) -> Case:
-    """The same numbers in views: rows of all heads lie side by side in memory, as in heads that were split off and transposed."""
+    """The same numbers in views: rows of all heads lie side by side in memory, as in heads that were split off."""
     lying = lambda x: x.transpose(1, 2).contiguous().transpose(1, 2) if isinstance(x, Tensor) else x
     return replace(case, label=f"{case.label}, heads split off", draw=lambda *how: tuple(map(lying, case.draw(*how))))
 
@@ -86,7 +86,7 @@ def low_scores(
 
 
 def counted_tiles(n: int, m: int, d: int, d_v: int, block_q: int, block_k: int, causal: bool = False) -> Case:
-    """Many tiles, in long rows. Twice the largest input is enough for every tensor, and one product of each kind for the
+    """Many tiles, in long rows. Twice the largest input is enough for every tensor, and one product of each kind for
     scores and values. All that is held at one time is less than one row of tiles: they don't pile up."""
     words = f"{'causal, ' * causal}n = {n}, m = {m}, tiles of {block_q} × {block_k}: counted"
     return random_case(
@@ -119,7 +119,7 @@ def scored_twice(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tensor,
 
 
 def of_each_tile(together: Callable) -> Callable:
-    """together: outputs (tiles, *batch, n, d_v) and logsumexps (tiles, *batch, n) of every tile by itself → the answer."""
+    """together: outputs (tiles, *batch, n, d_v) and logsumexps (tiles, *batch, n) of the tiles → the answer."""
 
     def forward(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tensor, Tensor]:
         scores = hidden_scores(q, k, causal).split(block_k, dim=-1)
@@ -153,12 +153,12 @@ def stripe_made(seen: Observation) -> bool:
 
 
 def tiles_pile_up(seen: Observation) -> bool:
-    """Whether as many numbers were held at one time as there are scores, and no tensor was larger than a tile or an input."""
+    """Whether as many numbers were held at one time as there are scores, but in no tensor larger than a tile."""
     return not square_made(seen) and not stripe_made(seen) and seen.living >= score_count(seen) > 4 * fair(seen)
 
 
 def row_piles_up(seen: Observation) -> bool:
-    """Whether about as many numbers were held at one time as a row (or a column) of tiles has, and far fewer than there are scores."""
+    """Whether about as many numbers were held at one time as a row (or column) of tiles has, and far fewer than all."""
     (q, k), (block_q, block_k) = seen.args[:2], seen.args[-2:]
     row = math.prod(q.shape[:-2]) * max(block_q * k.shape[-2], block_k * q.shape[-2])
     large = square_made(seen) or stripe_made(seen) or tiles_pile_up(seen)

@@ -39,7 +39,7 @@ class Decoding:
 
 
 def _partials(steps: Decoding, q, k, v, splits) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Output (*batch, splits, d_v), logsumexp and maximum (*batch, splits) and number of keys (splits,) of each part."""
+    """Of each part the output (*batch, splits, d_v), logsumexp and maximum (*batch, splits), and how many keys."""
     m, size = k.shape[-2], -(-k.shape[-2] // splits)
     k, v = _parts(k, splits, size), _parts(v, splits, size)
     empty = steps.empty(torch.arange(splits * size).view(splits, size), k, m)

@@ -1,7 +1,7 @@
 """Checks of kernels. The wrong answers are kernels too: one kernel an exercise, told by `SLIP` what to get wrong.
 
-Inputs are views with odd strides in larger tensors (see own_process.py), lengths are no multiples of tiles, and each call
-has a process of its own. Answers are compared with attention in float64 by PyTorch, not by a kernel.
+Inputs are views with odd strides in larger tensors (see isolated_call.py), lengths are no multiples of tiles, and each
+call has a process of its own. Answers are compared with attention in float64 by PyTorch, not by a kernel.
 """
 
 import math
@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 from helpers.engine.cases import Case, random_case
 
 
-def _room(x: Tensor) -> Tensor:
+def room_like(x: Tensor) -> Tensor:
     """A new tensor like x with some room behind it, for kernels that write too far."""
     return torch.empty(x.numel() + 4096, dtype=x.dtype, device=x.device)[: x.numel()].view(x.shape)
 
@@ -27,12 +27,12 @@ def attention(q: Tensor, k: Tensor, v: Tensor, causal: bool, *tiles: int) -> tup
     return torch.exp(scores - lse.nan_to_num(neginf=0.0)[..., None]) @ v, lse
 
 
-def _dense_strides(x: Tensor) -> tuple[int, ...]:
+def dense_strides(x: Tensor) -> tuple[int, ...]:
     _, h, n, d = x.shape
     return h * n * d, n * d, d, 1
 
 
-def _towards(first: float, last: float):
+def towards(first: float, last: float):
     """Draws queries along one direction, and keys whose scores go from `first` to `last` along the sequence."""
 
     def tensors(generator: Generator, n: int, m: int, d: int) -> tuple[Tensor, Tensor, Tensor]:

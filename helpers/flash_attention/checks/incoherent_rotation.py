@@ -1,7 +1,7 @@
 """Checks of the Hadamard matrix and of the rotation of queries and keys.
 
-Any Hadamard matrix will do, whatever the order of its rows, so properties decide. `rotate` is called twice: with signs, and
-with the signs flipped beforehand and none left to flip. Both must give the same.
+Any Hadamard matrix will do, whatever the order of its rows, so properties decide. `rotate` is called twice: with signs,
+and with the signs flipped beforehand and none left to flip. Both must give the same.
 """
 
 import math
@@ -226,7 +226,7 @@ def fresh_rotation(q, k, signs) -> tuple[Tensor, Tensor]:
 
 
 def _another_rotation(seen) -> bool:
-    """Whether scores stay and an outlier is shared out, but unequally: no factor is amiss, the matrix is another one."""
+    """Whether scores stay and an outlier is shared out, but unequally: the matrix is another one, not a factor."""
     turned = [x.double().abs() for x in seen.output[0]]
     alone = [x[(before != 0).sum(dim=-1) == 1] for x, before in zip(turned, seen.args, strict=False)]
     uneven = all(bool((x.amax(dim=-1) > 1.001 * x.amin(dim=-1)).all()) for x in alone)

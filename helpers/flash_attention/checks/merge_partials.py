@@ -46,7 +46,7 @@ def two_parts(label: str, n: int, d: int, batch: tuple[int, ...] = (), level=(0.
 
 
 def rows_far_apart(n: int, d: int) -> Case:
-    """The logsumexps of one part rise from −300 to 300, those of the other fall: each is far above the other in some row."""
+    """The logsumexps of one part rise from −300 to 300, those of the other fall: each is far above in some row."""
     levels = torch.linspace(-300, 300, n)
     rising, falling = (
         RandomArg(lambda generator, sign=sign: sign * levels + torch.randn(n, generator=generator)) for sign in (1, -1)

@@ -45,8 +45,8 @@ def _a_dead_row(generator: torch.Generator) -> torch.Tensor:
 
 
 def long_row(n: int, block: int, rows: int = 2) -> Case:
-    """A long row: twice a block (and the running values beside it) are enough, so the row is never worked on as a whole.
-    The last block is short: whoever fills it up copies the row."""
+    """A long row: twice a block (and the running values beside it) are enough, so it is never worked on as a whole. The
+    last block is short: whoever fills it up copies the row."""
     return explicit_case(
         f"n = {n}, block = {block}: no tensor of n elements, one pass",
         score_rows(rows, n, slope=0.02),
@@ -60,7 +60,7 @@ MAXIMA = ("max", "amax", "maximum", "fmax", "aminmax", "sort", "topk")
 
 
 def _too_few_maxima(seen: Observation) -> bool:
-    """Whether maxima were taken, but fewer than there are blocks: a whole row at once, before the pass over the blocks."""
+    """Whether maxima were taken, but fewer than there are blocks: a whole row at once, before the pass."""
     x, block = seen.args
     return 0 < sum(seen.operations[name] for name in MAXIMA) < math.ceil(x.shape[-1] / block)
 

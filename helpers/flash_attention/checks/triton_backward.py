@@ -12,7 +12,7 @@ from helpers.engine.wrong_answers import Wrong, wrong_answers
 from helpers.kernels import tl, triton
 
 from .. import flash_triton
-from .flash_triton import _dense_strides, _room, _towards, attention, in_tiles
+from .flash_triton import attention, dense_strides, in_tiles, room_like, towards
 
 __all__ = ["triton_backward"]
 
@@ -213,7 +213,7 @@ def backward(slip: str = "", delta: Callable = row_sums, strides: Callable = lam
     def launch(q, k, v, out, lse, grad_out, causal) -> tuple[Tensor, Tensor, Tensor]:
         (b, h, n, d), m = q.shape, k.shape[2]
         d_of_rows = delta(grad_out.float(), out.float(), q.float())
-        dq, dk, dv = _room(q), _room(k), _room(v)
+        dq, dk, dv = room_like(q), room_like(k), room_like(v)
         common = (q, k, v, grad_out, lse.contiguous(), d_of_rows.contiguous())
         sizes = (q.stride(), k.stride(), v.stride(), strides(grad_out), h, n, m, d, d**-0.5)
         options = {"CAUSAL": causal, "SLIP": slip, "BLOCK": 16, "WIDTH": max(16, triton.next_power_of_2(d))}
@@ -236,13 +236,13 @@ def backward_without_kernel(q, k, v, out, lse, grad_out, causal) -> tuple[Tensor
 
 
 def backward_case(label: str = "", scale: float = 1.0, dtype=torch.float32, low: bool = False, **sizes) -> Case:
-    """q, k, v and the gradient of the output are drawn; the output and the logsumexp are right. low: scores from −150 to −120."""
+    """Drawn inputs and gradient of the output; its output and logsumexp are right. low: scores from −150 to −120."""
     forward = in_tiles(label, scale=scale, dtype=dtype, **sizes)
 
     def draw(_, generator: Generator) -> tuple:
         q, k, v, causal, *_ = forward.draw(flash_triton.triton_forward, generator)
         if low:
-            drawn = _towards(-150.0, -120.0)(generator, q.shape[2], k.shape[2], q.shape[3])
+            drawn = towards(-150.0, -120.0)(generator, q.shape[2], k.shape[2], q.shape[3])
             q, k, v = (x.expand(*q.shape[:2], -1, -1).to(dtype) for x in drawn)
         out, lse = attention(q.double(), k.double(), v.double(), causal)
         # Large keys make large rounding errors.
@@ -303,7 +303,7 @@ triton_backward = KernelCheck(
         whole_tiles=backward("whole tiles"),
         unmasked=Wrong(backward("unmasked"), raises="UnmaskedRead"),
         stores_unmasked=Wrong(backward("stores unmasked"), raises="UnmaskedWrite"),
-        dense_strides=backward(strides=_dense_strides),
+        dense_strides=backward(strides=dense_strides),
         no_kernel=Wrong(backward_without_kernel, cost=no_kernel),
     ),
 )

@@ -14,7 +14,7 @@ from helpers.kernels import tl, triton
 
 from .. import flash_triton
 from .flash_attention_forward import with_a_key_of_zeros
-from .flash_triton import _dense_strides, _room, _towards, attention, in_tiles
+from .flash_triton import attention, dense_strides, in_tiles, room_like, towards
 
 __all__ = ["triton_forward"]
 
@@ -177,7 +177,7 @@ def forward(slip: str = "", scale: Callable = lambda d: d**-0.5, strides: Callab
 
     def launch(q, k, v, causal, block_q, block_k) -> tuple[Tensor, Tensor]:
         (b, h, n, d), m = q.shape, k.shape[2]
-        out, lse = _room(q), torch.empty((b, h, n), device=q.device)
+        out, lse = room_like(q), torch.empty((b, h, n), device=q.device)
         options = {"CAUSAL": causal, "SLIP": slip, "BLOCK": block_q, "KEYS": block_k}
         width = max(16, triton.next_power_of_2(d))
         tensors = (q, k, v, out, lse, *strides(q, k, v))
@@ -200,7 +200,7 @@ def forward_without_kernel(q, k, v, causal, *tiles) -> tuple[Tensor, Tensor]:
 
 
 def _slope(label: str, first: float, last: float, n: int, m: int, d: int, causal: bool) -> Case:
-    return Case(label, lambda _, generator: (*_towards(first, last)(generator, n, m, d), causal, 16, 32))
+    return Case(label, lambda _, generator: (*towards(first, last)(generator, n, m, d), causal, 16, 32))
 
 
 def _near_1000(case: Case) -> Case:
@@ -264,9 +264,9 @@ triton_forward = KernelCheck(
         unmasked=Wrong(forward("unmasked"), raises="UnmaskedRead"),
         columns_unmasked=Wrong(forward("columns unmasked"), raises="UnmaskedRead"),
         stores_unmasked=Wrong(forward("stores unmasked"), raises="UnmaskedWrite"),
-        dense_strides=forward(strides=lambda q, k, v: (_dense_strides(q), _dense_strides(k), _dense_strides(v))),
-        dense_keys=forward(strides=lambda q, k, v: (q.stride(), _dense_strides(k), v.stride())),
-        dense_values=forward(strides=lambda q, k, v: (q.stride(), k.stride(), _dense_strides(v))),
+        dense_strides=forward(strides=lambda q, k, v: (dense_strides(q), dense_strides(k), dense_strides(v))),
+        dense_keys=forward(strides=lambda q, k, v: (q.stride(), dense_strides(k), v.stride())),
+        dense_values=forward(strides=lambda q, k, v: (q.stride(), k.stride(), dense_strides(v))),
         values_like_keys=forward(strides=lambda q, k, v: (q.stride(), k.stride(), k.stride())),
         values_inside_like_keys=Wrong(
             forward(strides=lambda q, k, v: (q.stride(), k.stride(), (*v.stride()[:2], *k.stride()[2:]))),

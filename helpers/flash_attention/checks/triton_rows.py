@@ -11,7 +11,7 @@ from helpers.engine.wrong_answers import Wrong, wrong_answers
 from helpers.kernels import tl, triton
 
 from .. import flash_triton
-from .flash_triton import _room
+from .flash_triton import room_like
 
 __all__ = ["triton_rows"]
 
@@ -78,7 +78,7 @@ def rows(slip: str = "", tail: bool = True, like_x: bool = False) -> Callable:
     """A launcher whose kernel has this slip. like_x: the output lies in memory as x does."""
 
     def launch(x, factor) -> Tensor:
-        (n, d), out = x.shape, torch.empty_like(x) if like_x else _room(x)
+        (n, d), out = x.shape, torch.empty_like(x) if like_x else room_like(x)
         options = {"SLIP": slip, "BLOCK": 16, "WIDTH": triton.next_power_of_2(d)}
         programs = -(-n // 16) if tail else n // 16
         _rows_kernel[(programs,)](x, factor, out, x.stride(), factor.stride(0), out.stride(), n, d, **options)
