@@ -1,4 +1,4 @@
-"""The check of `causal_tiles`."""
+"""How many tiles a causal pass visits, and a tiled pass that leaves out the others."""
 
 import math
 from collections.abc import Callable

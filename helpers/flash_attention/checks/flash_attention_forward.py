@@ -1,4 +1,4 @@
-"""The check of `flash_attention_forward`."""
+"""Attention tile by tile: a running maximum, sum and output, and never the n × m scores."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The check of `merge_partials`."""
+"""Attention over some keys and over others, merged by their logsumexps."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The check of `online_softmax`."""
+"""The largest score and the sum of a softmax, in one pass over blocks of the row."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""The check of `triton_backward`."""
+"""The gradients of attention in tiles as kernels."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The check of `triton_forward`."""
+"""Attention in tiles as a kernel."""
 
 import math
 from collections.abc import Callable

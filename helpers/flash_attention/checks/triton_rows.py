@@ -1,4 +1,4 @@
-"""The check of `triton_rows`."""
+"""A kernel that multiplies each row of a matrix by its own factor."""
 
 from collections.abc import Callable
 
