@@ -43,33 +43,17 @@ __all__ = ["flash_attention_backward"]
 
 
 def after_forward(
-    label,
-    batch=(),
-    *,
-    n,
-    m,
-    d=4,
-    d_v=3,
-    causal=False,
-    block_q,
-    block_k,
-    dtype=torch.float64,
-    climb=0.0,
-    ahead=0.0,
-    **limits,
+    label, batch=(), *, n, m, d=4, d_v=3, causal=False, block_q, block_k, dtype=torch.float64, drawn=(), **limits
 ) -> Case:
     """A case of the backward pass: random q, k, v and grad_out, and the output and logsumexp that belong to them.
 
-    ahead: what the last key scores, for all queries but the last."""
+    drawn: q and k, where they are to have certain scores."""
 
     def draw(_, generator: Generator) -> tuple:
         shapes = [(*batch, n, d), (*batch, m, d), (*batch, m, d_v), (*batch, n, d_v)]
         q, k, v, grad_out = (torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes)
-        if climb:
-            q, k = (x.make(generator).double() for x in climbing_scores(n, m, climb)[:2])
-        if ahead:
-            towards = lambda i, j: (1.0 * (i < n - 1), ahead * (j == m - 1))
-            q, k = (x.make(generator).double() for x in levelled_scores((n, 4), m, d_v, towards)[:2])
+        if drawn:
+            q, k = (x.make(generator).double() for x in drawn[:2])
         out, lse = flash.flash_attention_forward(q, k, v, causal)
         return *(x.to(dtype) for x in (q, k, v, out, lse, grad_out)), causal, block_q, block_k
 
@@ -133,6 +117,11 @@ def hidden_times_0(s, lse, unhidden) -> Tensor:
     return torch.exp(unhidden - finite(lse)) * (s > -math.inf)
 
 
+def last_key_200(i, j) -> tuple[Tensor, Tensor]:
+    """For all queries but the last."""
+    return 1.0 * (i < len(i) - 1), 200.0 * (j == len(j) - 1)
+
+
 backward = Check(
     reference=flash.flash_attention_backward,
     names=("dQ: queries features", "dK: keys features", "dV: keys features"),
@@ -140,14 +129,7 @@ backward = Check(
         after_forward("n = 4, m = 9, tiles of 2 × 3", n=4, m=9, d=5, d_v=2, block_q=2, block_k=3),
         heads_split(
             after_forward(
-                "2×3 sequences, n = 5, m = 3, tiles of 3 × 2: ragged",
-                (2, 3),
-                n=5,
-                m=3,
-                d=3,
-                d_v=6,
-                block_q=3,
-                block_k=2,
+                "2×3 sequences, n = 5, m = 3, tiles of 3 × 2: ragged", (2, 3), **tile_sizes(5, 3, 3, 6, False, 3, 2)
             )
         ),
         after_forward("everything square", n=8, m=8, d=4, d_v=4, block_q=4, block_k=4),
@@ -159,18 +141,15 @@ backward = Check(
         ),
         after_forward(
             "scores that climb and fall by 2 a key, float32",
-            n=4,
-            m=7,
-            block_q=4,
-            block_k=3,
-            climb=2.0,
+            **tile_sizes(4, 7, 4, 3, False, 4, 3),
             dtype=torch.float32,
+            drawn=climbing_scores(4, 7, 2.0),
         ),
         after_forward(
             "causal, a last key that scores 200, float32",
             **tile_sizes(6, 8, 4, 3, True, 4, 3),
-            ahead=200.0,
             dtype=torch.float32,
+            drawn=levelled_scores((6, 4), 8, 3, last_key_200),
         ),
         counted_backward(200, 200, 2, 2, 50, 7, causal=True),
         counted_backward(200, 200, 2, 2, 7, 50),
