@@ -66,12 +66,22 @@ quantized_cache = {
     "quantized_bytes": [random_case(b=5, h=4, n=33, d_h=10, size=4)],
 }
 paged_cache = [
-    requests("three share, two part", 12, 4, ("append", "a", 5), ("fork", "a", "b"), ("fork", "b", "c"), ("append", "c", 2), ("append", "b", 1),
-           ("read", "a"), ("read", "b"), ("read", "c"), ("append", "a", 1), ("read", "a"), ("free", "b"), ("read", "c"), ("free", "a"),
-           ("free", "c"), ("append", "d", 9), ("read", "d"), d=2),
-    requests("a fork of a fork outlives both", 8, 2, ("append", "x", 3), ("fork", "x", "y"), ("append", "y", 2), ("fork", "y", "z"), ("free", "x"),
-           ("free", "y"), ("append", "q", 4), ("read", "z"), ("append", "z", 1), ("read", "z"), ("read", "q"), d=5),
-]  # fmt: skip
+    requests(
+        "three share, two part",
+        12,
+        4,
+        "append a 5, fork a b, fork b c, append c 2, append b 1, read a, read b, read c, append a 1, read a, free b, "
+        "read c, free a, free c, append d 9, read d",
+        d=2,
+    ),
+    requests(
+        "a fork of a fork outlives both",
+        8,
+        2,
+        "append x 3, fork x y, append y 2, fork y z, free x, free y, append q 4, read z, append z 1, read z, read q",
+        d=5,
+    ),
+]
 ragged_batch = {
     "pad_left": [
         explicit_case("lengths 1, 8, 3, 8", random_prompts(1, 8, 3, 8)),

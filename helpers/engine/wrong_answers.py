@@ -58,8 +58,13 @@ def slips(make: Callable[..., Callable], *which: Slip, **changes: Any) -> Iterat
     return (slip.made(make, **changes) for slip in which)
 
 
+def with_methods(right: type, **changed: Any) -> type:
+    """A class like `right` with some attributes changed: a wrong answer that has state."""
+    return type(right.__name__, (right,), {"__module__": right.__module__, "__changed__": changed, **changed})
+
+
 def wrong_answers(module_file: str, *others: Wrong | Misconception, **own: Callable | Wrong) -> list[Misconception]:
-    """The misconceptions of a check in the file `module_file`, in the order given. An exercise's own hint goes before a family's."""
+    """The misconceptions of a check in `module_file`, in the order given. An exercise's own hint goes before a family's."""
     keyed = [(one.key, one) if isinstance(one, Wrong) else ("", one) for one in others] + list(own.items())
     return [one if isinstance(one, Misconception) else _misconception(module_file, key, one) for key, one in keyed]
 
