@@ -176,13 +176,14 @@ def _mark(check: Subject, wrong: Misconception) -> Mark | None:
 
 
 def mark_in_output(check: Subject, wrong: Misconception) -> Mark | None:
-    """A misconception's own mark; else, where it has variants, that an output is off and is what one of them gives."""
+    """A misconception's own mark; else, where it has variants, that an output is off and what one of them or it gives."""
     if wrong.recognise or not wrong.variants:
         return wrong.recognise
     return lambda seen: (
         not check.agrees(seen.output, check.right(seen.args), seen.args)
         and any(
-            check.agrees(seen.output, check.recall(one, seen.args, False).output, seen.args) for one in wrong.variants
+            check.agrees(seen.output, check.recall(one, seen.args, False).output, seen.args)
+            for one in (wrong.function, *wrong.variants)
         )
     )
 

@@ -22,8 +22,8 @@ COPIES = {"cat", "stack", "constant_pad_nd"}  # operations that make a longer te
 def drive_cache(
     cls, sizes: tuple[int, ...], steps: list[tuple[int, Tensor, Tensor]], frugal: bool, room: torch.dtype | None = None
 ) -> tuple | str:
-    """Two caches, made first and then used in turn: what each append returns, the lengths, in which dtype, and how it was
-    done (frugal). After each append the caller writes other numbers into k and v.
+    """Two caches, made first and then used in turn: what each append returns, the lengths, in which dtype, and (frugal)
+    how it was done. After each append the caller writes other numbers into k and v.
 
     room: another dtype than that of the tokens; then the one question is in which dtype all come out after each append.
     """
@@ -65,7 +65,7 @@ def _dtype_of_the_room(append, k: Tensor, v: Tensor, room: torch.dtype) -> str:
 
 
 def _manner(seen: Observation, k: Tensor) -> str:
-    """How old tokens were copied, if they were. An append need make nothing that is larger than the new keys and values."""
+    """How old tokens were copied, if they were. An append need make nothing larger than the new keys and values."""
     if COPIES & seen.operations.keys():
         return Message("an append joins the old tensor and the new, so it copies all that is old")
     return Message(
@@ -87,7 +87,7 @@ def _pair(output) -> list:
 def cache_steps(
     label: str, *chunks: tuple[int, int], b=2, h=3, capacity=9, d_h=4, dtype=torch.float32, frugal=False, room=None
 ) -> Case:
-    """chunks: (which cache, how many tokens). frugal: nothing old may be copied. room: its dtype, if not the tokens'."""
+    """chunks: (which cache, how many tokens). frugal: nothing old may be copied. room: its dtype, if another."""
 
     def draw(generator: torch.Generator) -> list:
         return [(which, *torch.randn(2, b, h, n, d_h, generator=generator, dtype=dtype)) for which, n in chunks]
