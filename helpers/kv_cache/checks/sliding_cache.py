@@ -29,8 +29,8 @@ def drive_window(
     cls, window: int, q: Tensor, k: Tensor, v: Tensor, chunks: tuple[int, ...], counted: bool = False
 ) -> tuple:
     """All outputs, chunk by chunk, and whether the cache ever held more than a window, or a call made more of it, or
-    read what isn't in the rings, or (counted) `length` isn't the number of all tokens. After each call the caller writes
-    other numbers into q, k and v."""
+    read what isn't in the rings, or (counted) `length` isn't the number of all tokens. After each call the caller
+    writes other numbers into q, k and v."""
     b, h, _, d_h = k.shape
     cache = call(cls, b, h, window, d_h, k.dtype)
     outputs, room, held = [], b * h * window * d_h, NO_MORE
@@ -72,7 +72,8 @@ def _read(cache, token: list[Tensor]) -> str:
 def window_case(
     label: str, window: int, *chunks: int, b=2, h=3, d_h=4, loud=2.0, dtype=torch.float32, counted=False, silent=-1
 ) -> Case:
-    """loud: the standard deviation of the queries, and so of the scores. counted: `length` is asked for, too. silent: a token with a key and a value of zeros, if there is one."""
+    """loud: the standard deviation of the queries, and so of the scores. counted: `length` is asked for, too.
+    silent: a token with a key and a value of zeros, if there is one."""
     heard = (torch.arange(sum(chunks)) != silent)[:, None]
 
     def normal(scale: float, kept: Tensor | float = 1.0) -> RandomArg:
