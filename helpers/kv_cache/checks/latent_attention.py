@@ -108,17 +108,15 @@ def keys_and_values_stored(*inputs):
     return output, torch.cat([torch.einsum("bmc,hce->bhme", latents, w) for w in inputs[4:6]], dim=-1)
 
 
-def only_keys_absorbed(*inputs):
-    x, _, _, w_q, w_uk, w_uv, w_o = inputs
-    latents = join(inputs[1], (inputs[0] @ inputs[2])[:, None])
+def only_keys_absorbed(x, latents, w_dkv, w_q, w_uk, w_uv, w_o):
+    latents = join(latents, (x @ w_dkv)[:, None])
     weights = (torch.einsum("bd,hde,hce->bhc", x, w_q, w_uk) @ latents.mT / math.sqrt(w_q.shape[-1])).softmax(dim=-1)
     heads = weights[:, :, None] @ torch.einsum("bmc,hce->bhme", latents, w_uv)  # (b, h, 1, d_h)
     return torch.einsum("bhe,hed->bd", heads[:, :, 0], w_o), latents
 
 
-def head_by_head_with_keys(*inputs):
-    x, _, _, w_q, w_uk, w_uv, w_o = inputs
-    latents, out = join(inputs[1], (inputs[0] @ inputs[2])[:, None]), torch.zeros_like(x)
+def head_by_head_with_keys(x, latents, w_dkv, w_q, w_uk, w_uv, w_o):
+    latents, out = join(latents, (x @ w_dkv)[:, None]), torch.zeros_like(x)
     for head in range(len(w_q)):
         q, keys, values = x @ w_q[head], latents @ w_uk[head], latents @ w_uv[head]
         weights = (keys @ q[..., None] / math.sqrt(q.shape[-1])).softmax(dim=1)  # (b, m + 1, 1)
@@ -126,9 +124,8 @@ def head_by_head_with_keys(*inputs):
     return out, latents
 
 
-def latents_copied_for_every_head(*inputs):
-    x, _, _, w_q, w_uk, w_uv, w_o = inputs
-    latents = join(inputs[1], (inputs[0] @ inputs[2])[:, None])
+def latents_copied_for_every_head(x, latents, w_dkv, w_q, w_uk, w_uv, w_o):
+    latents = join(latents, (x @ w_dkv)[:, None])
     copies = latents[:, None].repeat(1, len(w_q), 1, 1)  # (b, h, m + 1, d_c)
     q = torch.einsum("bd,hde,hce->bhc", x, w_q, w_uk)
     weights = (copies @ q[..., None] / math.sqrt(w_q.shape[-1])).softmax(dim=2)
