@@ -52,7 +52,7 @@ def _in_small_calls(seen) -> bool:
 
 
 def riddle_model(v: int) -> RandomArg:
-    """A model whose next token depends on every token, on its position and on the order in which the cache holds them."""
+    """A model whose next token depends on all tokens, their positions and the order in which the cache holds them."""
 
     def model(tokens, start, cache) -> tuple[Tensor, Tensor]:
         positions = (start + torch.arange(tokens.shape[1])).expand(tokens.shape)

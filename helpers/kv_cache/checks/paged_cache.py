@@ -141,7 +141,7 @@ paged = partial(with_methods, PagedCache)
 
 
 def appending(new_page=lambda table, page, slot: slot == 0, counted="row by row", last=False, all_shared=False):
-    """new_page: whether a row needs one. last: rows go to the last page, whatever the length says. all_shared: copied."""
+    """new_page: whether a row needs one. last: rows go to the last page, whatever the length. all_shared: copied."""
 
     def append(self, name, rows):
         table, start = self.table.setdefault(name, []), self.length.setdefault(name, 0)

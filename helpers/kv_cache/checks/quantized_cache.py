@@ -248,12 +248,12 @@ quantized_bytes = Check(
         comes_as_float(reference.quantized_bytes),
         scales_forgotten=lambda b, h, n, d_h, size: 2 * b * h * n * d_h,
         one_byte_per_scale=lambda b, h, n, d_h, size: 2 * b * h * n * d_h + b * h * (d_h + n),
-        one_scale_per_token_keys_too=lambda b, h, n, d_h, size: 2 * b * h * n * d_h + 2 * size * b * h * n,
-        one_scale_per_channel_values_too=lambda b, h, n, d_h, size: 2 * b * h * n * d_h + 2 * size * b * h * d_h,
-        codes_keys_only=lambda b, h, n, d_h, size: b * h * n * d_h + size * b * h * (d_h + n),
+        keys_per_token=lambda b, h, n, d_h, size: 2 * b * h * n * d_h + 2 * size * b * h * n,
+        values_per_channel=lambda b, h, n, d_h, size: 2 * b * h * n * d_h + 2 * size * b * h * d_h,
+        keys_only=lambda b, h, n, d_h, size: b * h * n * d_h + size * b * h * (d_h + n),
         scales_shared_by_all_sequences=lambda b, h, n, d_h, size: 2 * b * h * n * d_h + size * h * (d_h + n),
         scales_shared_by_all_heads=lambda b, h, n, d_h, size: 2 * b * h * n * d_h + size * b * (d_h + n),
-        scales_shared_by_all_sequences_heads=lambda b, h, n, d_h, size: 2 * b * h * n * d_h + size * (d_h + n),
+        scales_shared_by_all=lambda b, h, n, d_h, size: 2 * b * h * n * d_h + size * (d_h + n),
     ),
 )
 
