@@ -43,17 +43,20 @@ bidirectional_cannot_cache = [
 ]
 decode_cost = [random_case(n=31, d=12), random_case(n=1000, d=128)]
 cache_bytes = [
-    published_model("Llama 3 70B", 1000, 3, 2), published_model("Mistral 7B", 5, 1, 4),
+    published_model("Llama 3 70B", 1000, 3, 2),
+    published_model("Mistral 7B", 5, 1, 4),
     random_case(layers=7, h=12, h_kv=4, d=96, n=11, b=2, size=2, label="7 layers, 12 and 4 heads"),
-]  # fmt: skip
+]
 mqa_gqa_cache = [
     grouped_heads("8 query heads, 2 key/value heads, chunks of 1, 6, 1", 1, 6, 1, h=8, h_kv=2, d_h=3),
     grouped_heads("6 and 3 heads, in float64", 2, 2, h=6, h_kv=3, b=3, dtype=torch.float64),
 ]
 sliding_cache = [
-    window_case("window 1", 1, 1, 3, 1), window_case("window 5, chunks of 7, 7, 2, 1", 5, 7, 7, 2, 1, b=1, h=1, d_h=6, counted=True),
-    window_case("window 9, never full, a token of zeros", 9, 2, 1, 3, silent=0), window_case("large scores", 4, 3, 2, 1, b=1, h=2, d_h=5, loud=90.0),
-]  # fmt: skip
+    window_case("window 1", 1, 1, 3, 1),
+    window_case("window 5, chunks of 7, 7, 2, 1", 5, 7, 7, 2, 1, b=1, h=1, d_h=6, counted=True),
+    window_case("window 9, never full, a token of zeros", 9, 2, 1, 3, silent=0),
+    window_case("large scores", 4, 3, 2, 1, b=1, h=2, d_h=5, loud=90.0),
+]
 quantized_cache = {
     "quantize_keys": [
         cached_rows("one token", 2, 1, 1, 5),

@@ -1,6 +1,5 @@
 """The judge's own process: runs the setup cell and the test cells, as the instructors wrote them, and never a line of a
-student's. A name that a test cell uses and nothing here defines is asked for in the student's kernel.
-"""
+student's. A name that a test cell uses and nothing here defines is asked for in the student's kernel."""
 
 import contextlib
 import importlib

@@ -1,4 +1,4 @@
-"""Unit 05: references against PyTorch's own layers in float64, forward and backward; the grammar's entropy; its pictures."""
+"""Unit 05: references against PyTorch's own layers in float64, both ways; the grammar's entropy; its pictures."""
 
 import math
 import random
@@ -274,9 +274,12 @@ def test_models_for_the_stories_run_whole_and_in_part(without):
 def test_cuts_by_hand():
     logits = torch.tensor([0.5, 0.3, 0.2]).log()
     for settings, expected in (
-        ({"top_k": 2}, [0.625, 0.375, 0]), ({"top_p": 0.6}, [0.625, 0.375, 0]), ({"top_p": 0.4}, [1, 0, 0]),
-        ({"temperature": 0}, [1, 0, 0]), ({}, [0.5, 0.3, 0.2]),
-    ):  # fmt: skip
+        ({"top_k": 2}, [0.625, 0.375, 0]),
+        ({"top_p": 0.6}, [0.625, 0.375, 0]),
+        ({"top_p": 0.4}, [1, 0, 0]),
+        ({"temperature": 0}, [1, 0, 0]),
+        ({}, [0.5, 0.3, 0.2]),
+    ):
         torch.testing.assert_close(
             sampling.next_token_probabilities(logits, **settings), torch.tensor(expected).float()
         )
@@ -327,7 +330,17 @@ def test_pictures_draw(monkeypatch, capsys):
     plt.close("all")
 
 
-@pytest.mark.parametrize(("picture", "functions"), [("position_maps", 2), ("clocks", 1), ("rotary_scores", 1), ("norms_through_depth", 1), ("learning_rates", 1), ("train_on_stories", 1)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("picture", "functions"),
+    [
+        ("position_maps", 2),
+        ("clocks", 1),
+        ("rotary_scores", 1),
+        ("norms_through_depth", 1),
+        ("learning_rates", 1),
+        ("train_on_stories", 1),
+    ],
+)
 def test_pictures_wait_for_their_exercise(picture, functions, capsys):
     getattr(plots, picture)(*[unsolved] * functions)
     assert "This picture needs your answer to exercise" in capsys.readouterr().out
