@@ -37,7 +37,7 @@ EXACT = (1e-12, 0.0)
 def attention(
     q: Tensor, k: Tensor, v: Tensor, *, scale: float | None = None, axis: int = -1, mask: Tensor | None = None
 ) -> Tensor:
-    """softmax(scale · q kᵀ) v along `axis`, (…, n, d_v); by default the right answer. mask: True where a key is visible."""
+    """softmax(scale · q kᵀ) v along `axis`, (…, n, d_v); by default the right answer. mask: of visible keys."""
     scores = q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)  # (…, n, m)
     if mask is not None:
         scores = scores.masked_fill(~mask, -math.inf)
