@@ -134,10 +134,7 @@ def test_windows_kept_from_an_earlier_call_are_called_so():
 
 
 def test_a_number_under_the_root_is_found_as_one_beside_it():
-    def rooted(q, k, v, beta):
-        k = k * torch.rsqrt(k.square().sum(-1, keepdim=True) + 1e-6)
-        return delta_rule_checks.walk(q, k, v, beta, delta_rule_checks._delta)
-
+    rooted = delta_rule_checks.delta(keys=lambda k: k * torch.rsqrt(k.square().sum(-1, keepdim=True) + 1e-6))
     assert check.delta_rule(rooted, points=8, seed=3).diagnosis == "a small number added to the length"
 
 

@@ -68,12 +68,15 @@ def joined(read: Callable = GLOBALS_THEN_WINDOW, first: Callable | None = None, 
     of_globals = first or attention(scale=steps.scale, normalise=steps.normalise)
 
     def answer(q, k, v, w, g) -> Tensor:
-        n, q = q.shape[-2], steps.queries(q, v)
-        parts = [of_globals(q[..., :g, :], k, v)] if g else []
-        parts += [attend_to(steps, q[..., g:, :], k, v, *read(n, w, g))] if g < n else []
-        return torch.cat(parts, dim=-2)
+        rest = attend_to(steps, q[..., g:, :], k, v, *read(q.shape[-2], w, g))
+        return torch.cat([of_globals(steps.queries(q, v)[..., :g, :], k, v), rest], dim=-2)
 
     return answer
+
+
+def where_any(normalise: Callable) -> Callable:
+    """With all tokens global, or none, there are no scores for the others, or for these."""
+    return joined(normalise=lambda hidden, *how: normalise(hidden, *how) if hidden.numel() else hidden)
 
 
 def at_the_start(i: Tensor | int, j: Tensor, w: int, g: int) -> Tensor:
@@ -116,8 +119,8 @@ def rows_twice_if_all_are_global(q, k, v, w, g) -> Tensor:
 
 
 def no_rows_counted_from_the_back(q, k, v, w, g) -> Tensor:
-    n = q.shape[-2]
-    rest = attend_to(Gathered(), q[..., -(n - g) :, :], k, v, *GLOBALS_THEN_WINDOW(n, w, g))
+    n, steps = q.shape[-2], Gathered(score=lambda q, k: (q[..., None, :] @ k.mT).squeeze(-2))
+    rest = attend_to(steps, q[..., -(n - g) :, :], k, v, *GLOBALS_THEN_WINDOW(n, w, g))
     return torch.cat([attention()(q[..., :g, :], k, v), rest], dim=-2)
 
 
@@ -194,7 +197,7 @@ global_local = Check(
         *slips(joined, Slots.zeros_taken, Slots.axis_from_front, Slots.by_width_of_values, Slots.one_batch_axis),
         *slips(joined, Slots.finite_number, recognise=hidden_too_softly(reference)),
         *slips(joined, Slots.out_of_range, recognise=overflowed),
-        *slips(joined, Softmax.one_maximum),
+        *slips(where_any, Softmax.one_maximum),
         *slips(under_mask, Scale.none),
         # the price
         all_pairs=Wrong(under_mask(), cost=scores_of_all_pairs),

@@ -124,18 +124,6 @@ def cut_or_not(slip: Callable) -> tuple[Callable, Callable]:
     return slip, lambda q, k, v, w, *g: slip(q, k, v, min(w, q.shape[-2] - 1), *g)
 
 
-def changed_in_place(answer: Callable) -> Wrong:
-    """Right values, and numbers that the way back needs overwritten. answer: one that does so."""
-
-    def shown(seen: Observation) -> bool:
-        error = seen.backward_error  # without a message in a hidden case
-        changed = error and (not error.message or "after it had been kept" in error.message)
-        return bool(changed and not seen.modified)
-
-    key = "changed_in_place"
-    return Wrong(answer, recognise=shown, raises="RuntimeError", key=key, hint=hint_for(key, __file__))
-
-
 # ---------------------------------------------------------------------------------------------------------------- marks
 
 
