@@ -321,12 +321,13 @@ recurrent_linear_attention = Check(
         written_for_one_batch_axis(reference.recurrent_linear_attention),
         written_without_a_batch(reference.recurrent_linear_attention),
         *slips(recurrent, Features.unmapped_keys, Features.unmapped_queries, Features.scaled, Features.scaled_queries),
-        *slips(with_state, State.read_before, State.overwritten, State.one_for_the_batch, State.cut_off),
+        *slips(with_state, State.read_before, State.one_for_the_batch, State.cut_off),
         *slips(without_normaliser, State.d_by_d),
         backwards(reference.recurrent_linear_attention),
         triangle_of_all=Wrong(under_triangle(), cost=square_made),
         past_anew=Wrong(lambda q, k, v: past_anew(phi(q), phi(k), v), cost=sums_anew),
         causal_row_by_row=Wrong(linear(lambda q, k, v: by_rows(q, k, v, causal=True)), cost=all_pairs_scored),
+        overwritten=lambda q, k, v: v.clone(),  # φ(q)·φ(kₜ) vₜ / φ(q)·φ(kₜ)
         of_all_tokens=linear(instead(causal, of_keys)),
         not_causal=once(),
         state_undivided=recurrent(divide=above_alone),
@@ -340,7 +341,12 @@ recurrent_linear_attention = Check(
 # ------------------------------------------------------------------------------------------------------------ in chunks
 
 
-def loop(mask: Callable = torch.tril, join: Callable = torch.add, carried: Callable = as_it_is) -> Callable:
+def loop(
+    mask: Callable = torch.tril,
+    divide: Callable = torch.div,
+    join: Callable = torch.add,
+    carried: Callable = as_it_is,
+) -> Callable:
     """mask: what cuts the scores of a chunk to a triangle. join: (a sum, the chunk's own) → the sum that the next one reads."""
 
     def answer(q, k, v, c) -> Tensor:
@@ -348,7 +354,8 @@ def loop(mask: Callable = torch.tril, join: Callable = torch.add, carried: Calla
         state, total = torch.zeros_like(outer(k[..., :1, :], v[..., :1, :])), torch.zeros_like(k[..., :1, :])
         for q_c, k_c, v_c in zip(q.split(c, -2), k.split(c, -2), v.split(c, -2)):
             inside = mask(q_c @ k_c.mT)
-            outputs.append((q_c @ state + inside @ v_c) / (q_c @ total.mT + inside.sum(-1, keepdim=True)))
+            below = q_c @ total.mT + inside.sum(-1, keepdim=True)
+            outputs.append(divide(q_c @ state + inside @ v_c, below))
             state = carried(join(state, outer(k_c, v_c)))
             total = carried(join(total, k_c.sum(-2, keepdim=True)))
         return torch.cat(outputs, dim=-2)
@@ -446,7 +453,7 @@ chunked_linear_attention = Check(
         itself_left_out=linear(weighted(lambda i, j, c: j < i)),
         counted_twice=linear(weighted(lambda i, j, c: up_to_own_chunk(i, j, c) + 1 * inside_chunk(i, j, c))),
         last_chunk_alone=linear(weighted(lambda i, j, c: (i // c - j // c <= 1) & (j <= i))),
-        not_causal=once(),
+        not_causal_at_all=once(),
         rolled_round=linear(weighted(lambda i, j, c: (j <= i) + 1 * (i < c))),
         last_chunk_left_at_0=last_chunk_left_at_0(right),
         last_chunk_dropped=last_chunk_dropped(right),
@@ -459,7 +466,7 @@ chunked_linear_attention = Check(
         whole_chunk_in_normaliser=linear(weighted(causal_pairs, up_to_own_chunk)),
         two_fractions_added=two_fractions(1),
         two_fractions_averaged=two_fractions(2),
-        number_added=Wrong(under_triangle(divide=number_added), recognise=shows_number_added(causal)),
+        number_added=Wrong(loop(divide=number_added), recognise=shows_number_added(causal)),
         own_sum_taken_off=padded(lambda own: own.cumsum(-3) - own, lambda above, below, cut: cut(above) / cut(below)),
         filled_rows_divided=padded(shifted, lambda above, below, cut: cut(above / below)),
     ),
