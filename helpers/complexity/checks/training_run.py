@@ -45,7 +45,7 @@ def bill(**changed: Callable) -> Callable:
     return table
 
 
-def flops(each):
+def flops_each(each):
     """each: for a parameter and token."""
     return in_row("flops", bill(flops=lambda run: each * run.parameters * run.tokens))
 
@@ -59,17 +59,17 @@ def days_of_right_flops(run, flops):
     return reference(run.parameters, run.tokens, run.devices, run.peak, run.mfu)["days"]
 
 
-def days(answer):
+def in_days(answer):
     """answer: (run, FLOPs) → days"""
     return in_row("days", bill(days=answer))
 
 
-def state(each):
+def bytes_each(each):
     """each: bytes of a parameter."""
     return in_row("bytes", bill(bytes=lambda run: each * run.parameters))
 
 
-def tokens(answer):
+def in_tokens(answer):
     """answer: (run) → tokens"""
     return in_row("chinchilla_tokens", bill(chinchilla_tokens=answer))
 
@@ -101,32 +101,32 @@ training_run = Table(
     within=EXACT,
     misconceptions=wrong_answers(
         __file__,
-        forward_only=flops(2),
-        multiply_adds=flops(3),
-        four_flops=flops(4),
-        recomputed=flops(8),
+        forward_only=flops_each(2),
+        multiply_adds=flops_each(3),
+        four_flops=flops_each(4),
+        recomputed=flops_each(8),
         times_mfu=flops_alone(lambda flops, run: flops * run.mfu),
         by_mfu=flops_alone(lambda flops, run: flops / run.mfu),
-        at_the_peak=days(lambda run, flops: flops / (run.devices * run.peak * DAY)),
-        days_times_mfu=days(lambda run, flops: flops / (run.devices * run.peak / run.mfu * DAY)),
-        one_device=days(lambda run, flops: flops / (run.peak * run.mfu * DAY)),
-        hours=days(lambda run, flops: flops / (run.devices * run.peak * run.mfu * 3600)),
-        seconds=days(lambda run, flops: flops / (run.devices * run.peak * run.mfu)),
-        minutes=days(lambda run, flops: flops / (run.devices * run.peak * run.mfu * 60)),
-        whole_days=days(lambda run, flops: flops / (run.devices * run.peak * run.mfu * DAY) // 1),
+        at_the_peak=in_days(lambda run, flops: flops / (run.devices * run.peak * DAY)),
+        days_times_mfu=in_days(lambda run, flops: flops / (run.devices * run.peak / run.mfu * DAY)),
+        one_device=in_days(lambda run, flops: flops / (run.peak * run.mfu * DAY)),
+        hours=in_days(lambda run, flops: flops / (run.devices * run.peak * run.mfu * 3600)),
+        seconds=in_days(lambda run, flops: flops / (run.devices * run.peak * run.mfu)),
+        minutes=in_days(lambda run, flops: flops / (run.devices * run.peak * run.mfu * 60)),
+        whole_days=in_days(lambda run, flops: flops / (run.devices * run.peak * run.mfu * DAY) // 1),
         bytes_of_one_device=in_row("bytes", bill(bytes=lambda run: 16 * run.parameters / run.devices)),
         copy_on_every_device=in_row("bytes", bill(bytes=lambda run: 16 * run.parameters * run.devices)),
-        weights_only=state(2),
-        no_adam=state(4),
-        one_average=state(12),
-        no_gradients=state(14),
-        numbers=state(5),
-        all_in_float32=state(20),
-        bits=state(128),
-        parameters_for_each_token=tokens(lambda run: run.tokens / 20),
-        this_runs_tokens=tokens(lambda run: run.tokens),
-        of_this_runs_tokens=tokens(lambda run: 20 * run.tokens),
-        for_this_budget=tokens(lambda run: (20 * run.parameters * run.tokens) ** 0.5),
-        one_for_one=tokens(lambda run: run.parameters),
+        weights_only=bytes_each(2),
+        no_adam=bytes_each(4),
+        one_average=bytes_each(12),
+        no_gradients=bytes_each(14),
+        numbers=bytes_each(5),
+        all_in_float32=bytes_each(20),
+        bits=bytes_each(128),
+        parameters_for_each_token=in_tokens(lambda run: run.tokens / 20),
+        this_runs_tokens=in_tokens(lambda run: run.tokens),
+        of_this_runs_tokens=in_tokens(lambda run: 20 * run.tokens),
+        for_this_budget=in_tokens(lambda run: (20 * run.parameters * run.tokens) ** 0.5),
+        one_for_one=in_tokens(lambda run: run.parameters),
     ),
 )
