@@ -388,12 +388,13 @@ def _chunks_with_a_loop(seen: Observation) -> bool:
     return sum(seen.operations.values()) > MOST_PER_CHUNK * count and 3 * count <= products < q.shape[-2]
 
 
-LIFTED = [
-    decayed(left=lambda g, lift=lift, least=least: left_of(lift(g, least)))
-    for least in (1e-3, 1e-2, 1e-4, 1e-5, 1e-6, 1e-8)
-    for lift in (torch.clamp, torch.add)
-]
-"""Factors kept away from 0 by one of the usual small numbers."""
+def lifted(lift: Callable, least: float) -> Callable:
+    """Factors kept away from 0."""
+    return decayed(left=lambda g: left_of(lift(g, least)))
+
+
+SMALL = (1e-3, 1e-2, 1e-4, 1e-5, 1e-6, 1e-8)
+LIFTED = tuple(lifted(lift, least) for least in SMALL for lift in (torch.clamp, torch.add))
 
 chunked_decayed_attention = Check(
     reference=chunked,
@@ -474,7 +475,7 @@ chunked_decayed_attention = Check(
         cut_off_too_late=loop(mask=lambda g: unmasked(g).tril()),
         infinity_times_0=Wrong(loop(mask=lambda g: unmasked(g) * all_left(g)), recognise=_nan_in(row=0, not_in=-1)),
         quotients=Wrong(loop(mask=quotients), recognise=_nan_in(row=-1, not_in=0)),
-        kept_away_from_0=Wrong(LIFTED[0], variants=tuple(LIFTED)),
+        kept_away_from_0=Wrong(LIFTED[0], variants=LIFTED),
         summed_over_the_text=summed_over_the_text,
     ),
 )

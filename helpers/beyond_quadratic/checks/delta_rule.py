@@ -119,15 +119,21 @@ def all_at_once(q, k, v, beta) -> Tensor:
     return (q @ k.mT).tril() @ written
 
 
-LONGER = [
-    delta(keys=lambda k, eps=eps, longer=longer: k / longer(k, eps))
-    for eps in (1e-6, 1e-3, 1e-4, 1e-5, 1e-7, 1e-8)
-    for longer in (
-        lambda k, eps: k.norm(dim=-1, keepdim=True) + eps,
-        lambda k, eps: (k.square().sum(-1, keepdim=True) + eps).sqrt(),
-    )
-]
-"""One of the usual small numbers added to the keys' length, outside of the root or inside."""
+def longer(length: Callable, eps: float) -> Callable:
+    """A number added to the keys' length."""
+    return delta(keys=lambda k: k / length(k, eps))
+
+
+def outside_of_root(k: Tensor, eps: float) -> Tensor:
+    return k.norm(dim=-1, keepdim=True) + eps
+
+
+def inside_of_root(k: Tensor, eps: float) -> Tensor:
+    return (k.square().sum(-1, keepdim=True) + eps).sqrt()
+
+
+SMALL = (1e-6, 1e-3, 1e-4, 1e-5, 1e-7, 1e-8)
+LONGER = tuple(longer(length, eps) for eps in SMALL for length in (outside_of_root, inside_of_root))
 
 delta_rule = Check(
     reference=reference,
@@ -175,7 +181,7 @@ delta_rule = Check(
         queries_too=delta(queries=unit),
         queries_instead=delta(queries=unit, keys=as_it_is),
         values_normalised=delta(values=unit),
-        number_added=Wrong(LONGER[0], variants=tuple(LONGER)),
+        number_added=Wrong(LONGER[0], variants=LONGER),
         smallest_length=delta(keys=lambda k: k / k.norm(dim=-1, keepdim=True).clamp_min(1e-3)),
         by_square_of_length=delta(keys=lambda k: k / (k * k).sum(-1, keepdim=True)),
         by_sum_of_entries=delta(keys=lambda k: k / k.abs().sum(-1, keepdim=True)),

@@ -243,12 +243,11 @@ def up_to_own_chunk(i, j, c) -> Tensor:
 
 def weighted(counted: Callable, in_normaliser: Callable | None = None) -> Callable:
     """counted: how often query i reads key j; in_normaliser: the same below the fraction bar."""
+    below = in_normaliser or counted
 
     def parts(q, k, v, *c) -> tuple[Tensor, Tensor]:
         scores, (i, j) = q @ k.mT, places(q)
-        weights = scores * counted(i, j, *c)
-        below = scores * in_normaliser(i, j, *c) if in_normaliser else weights
-        return weights @ v, below.sum(-1, keepdim=True)
+        return (scores * counted(i, j, *c)) @ v, (scores * below(i, j, *c)).sum(-1, keepdim=True)
 
     return parts
 

@@ -113,9 +113,13 @@ class Slots:
     by_width_of_values = Slip(queries=lambda q, v: q * math.sqrt(q.shape[-1] / v.shape[-1]))
 
 
+def _of_width(width: int, reference: Callable) -> Callable:
+    return lambda q, k, v, w, *g: reference(q, k, v, width, *g)
+
+
 def other_width(reference: Callable) -> Wrong:
     """The right answer for another w than that of the call."""
-    windows = tuple(lambda q, k, v, w, *g, width=width: reference(q, k, v, width, *g) for width in range(8))
+    windows = tuple(_of_width(width, reference) for width in range(8))
     return Wrong(windows[2], variants=windows, key="other_width", hint=hint_for("other_width", __file__))
 
 
