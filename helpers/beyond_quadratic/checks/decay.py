@@ -1,4 +1,4 @@
-"""Slips of the decay, which can be made token by token and in chunks, as changes of what is left of token s when token t reads."""
+"""Slips of the decay, made token by token or in chunks, as changes of what is left of token s when token t reads."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

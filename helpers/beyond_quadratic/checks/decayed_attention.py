@@ -1,4 +1,4 @@
-"""decayed_attention: linear attention that forgets, out_t = q_t S_t with S_t = γ_t S_{t−1} + k_tᵀ v_t; token by token and in chunks."""
+"""decayed_attention: out_t = q_t S_t with S_t = γ_t S_{t−1} + k_tᵀ v_t, token by token and in chunks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,11 +9,6 @@ from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, RandomArg, explicit_case, normal
 from helpers.engine.check import Check, CheckGroup
-from helpers.engine.common_misconceptions import (
-    in_single_precision,
-    written_for_one_batch_axis,
-    written_without_a_batch,
-)
 from helpers.engine.observe import MATRIX_PRODUCTS, Observation
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
@@ -39,7 +34,7 @@ from .recurrence import (
     walk,
     whole_chunks_joined,
 )
-from .sparse import all_pairs_scored, square_made
+from .sparse import all_pairs_scored, ready_made, square_made
 
 __all__ = ["decayed_attention"]
 
@@ -64,17 +59,7 @@ def resets(*shape: int, dtype: torch.dtype = torch.float32) -> RandomArg:
 
 
 def decaying(
-    label: str,
-    n: int,
-    d: int,
-    d_v: int,
-    *c: int,
-    batch: tuple = (),
-    gamma: Callable = factors,
-    scale: float = 1.0,
-    dtype: torch.dtype = torch.float32,
-    limits: dict | None = None,
-    **range_,
+    label, n, d, d_v, *c, batch=(), gamma=factors, scale=1.0, dtype=torch.float32, limits=None, **range_
 ) -> Case:
     """A case; `c` is the size of a chunk where there is one, `range_` the range of the decays."""
     q, k, v = (normal(*batch, n, width, scale=scale, dtype=dtype) for width in (d, d, d_v))
@@ -82,8 +67,8 @@ def decaying(
 
 
 def forgotten_before(n: int, d: int, d_v: int, c: int) -> Case:
-    """Only the last chunk remembers. Sums of logarithms over the whole text are so large there that float32 has lost their
-    decimals."""
+    """Only the last chunk remembers. Sums of logarithms over the whole text are so large there that float32 has lost
+    their decimals."""
 
     def draw(generator: Generator) -> Tensor:
         remembers = torch.arange(n) >= n - c
@@ -183,9 +168,7 @@ recurrent_decayed_attention = Check(
         changed_in_place(fading(faded=lambda state, g: state.mul_(g), join=lambda old, new: old.add_(new))),
         *slips(decayed, *OTHER_WORDS_IN_CHUNKS, *IN_BOTH_FORMS),
         in_another_dtype(recurrent),
-        in_single_precision(recurrent),
-        written_for_one_batch_axis(recurrent),
-        written_without_a_batch(recurrent),
+        *ready_made(recurrent),
         *slips(fading, State.overwritten, State.one_for_the_batch, State.d_by_d, State.cut_off),
         backwards(recurrent),
         all_pairs=Wrong(decayed(), cost=square_made),
@@ -202,7 +185,7 @@ recurrent_decayed_attention = Check(
 
 @dataclass(frozen=True)
 class Sums:
-    """Of the logarithms of all factors up to each token, (…, n), in float64; and the first and last token of its chunk."""
+    """Of the logarithms of all factors up to each token, (…, n); and the first and last token of its chunk."""
 
     log: Tensor
     first: Tensor
@@ -239,8 +222,8 @@ def writer(x: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class FourDecays:
-    """Logarithms of what is left: inside a chunk; of the state, at its reader; of a key at the end of its chunk; and of the
-    state from chunk to chunk."""
+    """Logarithms of what is left: inside a chunk; of the state, at its reader; of a key at the end of its chunk; and of
+    the state from chunk to chunk."""
 
     inside: Callable = lambda s: reader(s.total) - writer(s.total)
     read: Callable = lambda s: s.total - s.begin
@@ -430,9 +413,7 @@ chunked_decayed_attention = Check(
         changed_in_place(loop(faded=lambda state, g: state.mul_(g), join=lambda old, new: old.add_(new))),
         *slips(decayed, *IN_BOTH_FORMS),
         in_another_dtype(chunked),
-        in_single_precision(chunked),
-        written_for_one_batch_axis(chunked),
-        written_without_a_batch(chunked),
+        *ready_made(chunked),
         *slips(fading, State.d_by_d),
         *slips(loop, State.cut_off),
         backwards(chunked),

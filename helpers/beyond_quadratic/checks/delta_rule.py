@@ -1,4 +1,4 @@
-"""delta_rule: β_t of the difference between a token's value and what its key looks up, v_t − k_t S_{t−1}, is written to the state."""
+"""delta_rule: of v_t − k_t S_{t−1}, the value less what its key looks up, the part β_t is written to the state."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,11 +9,6 @@ from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, RandomArg, explicit_case, normal
 from helpers.engine.check import Check
-from helpers.engine.common_misconceptions import (
-    in_single_precision,
-    written_for_one_batch_axis,
-    written_without_a_batch,
-)
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
 from ..delta_rule import delta_rule as reference
@@ -28,7 +23,7 @@ from .recurrence import (
     phi,
     walk,
 )
-from .sparse import square_made
+from .sparse import ready_made, square_made
 
 __all__ = ["delta_rule"]
 
@@ -49,18 +44,7 @@ def few_keys(n: int, d: int, kinds: int, dtype: torch.dtype = torch.float32) -> 
 
 
 def written(
-    label: str,
-    n: int,
-    d: int,
-    d_v: int,
-    *,
-    batch: tuple = (),
-    scale: float = 1.0,
-    low: float = 0.1,
-    high: float = 1.0,
-    dtype: torch.dtype = torch.float32,
-    keys: RandomArg | None = None,
-    **limits,
+    label, n, d, d_v, *, batch=(), scale=1.0, low=0.1, high=1.0, dtype=torch.float32, keys=None, **limits
 ) -> Case:
     """A case; scale: that of the keys; low, high: the range of β."""
     q, v = normal(*batch, n, d, dtype=dtype), normal(*batch, n, d_v, dtype=dtype)
@@ -155,9 +139,7 @@ delta_rule = Check(
         __file__,
         changed_in_place(delta(join=lambda old, new: old.add_(new))),
         in_another_dtype(reference),
-        in_single_precision(reference),
-        written_for_one_batch_axis(reference),
-        written_without_a_batch(reference),
+        *ready_made(reference),
         *slips(delta, State.read_before, State.overwritten, State.one_for_the_batch, State.d_by_d, State.cut_off),
         backwards(reference),
         # the correction

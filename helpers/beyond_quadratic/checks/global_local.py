@@ -7,12 +7,7 @@ from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, RandomArg, explicit_case, normal, random_case, whole
 from helpers.engine.check import Check
-from helpers.engine.common_misconceptions import (
-    in_single_precision,
-    power_before_division,
-    written_for_one_batch_axis,
-    written_without_a_batch,
-)
+from helpers.engine.common_misconceptions import power_before_division
 from helpers.engine.families.scale import Scale
 from helpers.engine.families.softmax import Softmax
 from helpers.engine.steps import attention
@@ -32,6 +27,7 @@ from .sparse import (
     other_width,
     overflowed,
     pairs,
+    ready_made,
     row_by_row,
     scores_of_all_pairs,
     slots_of,
@@ -143,8 +139,8 @@ def own_maximum(scores: Tensor, g: int) -> Tensor:
 
 
 def far_global(n: int, d_v: int, w: int, g: int, size: float = 20.0) -> Case:
-    """For every other query the global keys score hundreds more than its window, for the rest hundreds less: the softmax
-    needs the maximum of both."""
+    """For every other query the global keys score hundreds more than its window, for the rest hundreds less: the
+    softmax needs the maximum of both."""
     signs = RandomArg(lambda _: (size * (-1.0) ** torch.arange(n))[:, None].expand(n, 4).clone())
 
     def keys(generator: Generator) -> Tensor:
@@ -190,9 +186,7 @@ global_local = Check(
         __file__,
         other_width(reference),
         power_before_division(reference),
-        in_single_precision(reference),
-        written_for_one_batch_axis(reference),
-        written_without_a_batch(reference),
+        *ready_made(reference),
         *slips(joined, Slots.from_a_view, cost=square_on_the_way_back),
         *slips(joined, Slots.zeros_taken, Slots.axis_from_front, Slots.by_width_of_values, Slots.one_batch_axis),
         *slips(joined, Slots.finite_number, recognise=hidden_too_softly(reference)),

@@ -1,4 +1,4 @@
-"""linear_attention: φ(q) φ(k)ᵀ in place of the softmax; all at once, token by token and in chunks. The work is counted."""
+"""linear_attention: φ(q) φ(k)ᵀ in place of the softmax; all at once, token by token and in chunks."""
 
 import math
 from collections.abc import Callable
@@ -10,12 +10,7 @@ from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, RandomArg, as_float64, explicit_case, normal, random_case
 from helpers.engine.check import Check, CheckGroup
-from helpers.engine.common_misconceptions import (
-    attention,
-    in_single_precision,
-    written_for_one_batch_axis,
-    written_without_a_batch,
-)
+from helpers.engine.common_misconceptions import attention
 from helpers.engine.observe import Observation
 from helpers.engine.wrong_answers import Slip, Wrong, slips, wrong_answers
 
@@ -37,7 +32,7 @@ from .recurrence import (
     walk,
     whole_chunks_joined,
 )
-from .sparse import all_pairs_scored, square_made
+from .sparse import all_pairs_scored, ready_made, square_made
 
 __all__ = ["linear_attention"]
 
@@ -121,8 +116,8 @@ def far_below_zero(n: int, m: int, d: int, d_v: int, *rest: int) -> Case:
 
 
 def large_after_small(n: int, d: int, d_v: int, c: int) -> Case:
-    """The last token of the second chunk has a large key and a larger value: a sum from which they are taken off again has
-    lost what stood there before."""
+    """The last token of the second chunk has a large key and a larger value: a sum from which they are taken off again
+    has lost what stood there before."""
     place = 2 * c - 1
 
     def keys(generator: Generator) -> Tensor:
@@ -164,7 +159,7 @@ def square_for_normaliser(q, k, v) -> tuple[Tensor, Tensor]:
 
 
 def _square_for_normaliser_alone(seen: Observation) -> bool:
-    """A mark: n × m numbers and no more, and the work of the two linear products and of one that makes these numbers."""
+    """A mark: n × m numbers and no more, the work of the two linear products, and of one that makes these numbers."""
     q, k, v = seen.args
     pairs, products = q.shape[-2] * k.shape[-2], (q.shape[-2] + k.shape[-2]) * q.shape[-1] * v.shape[-1]
     return seen.largest == pairs and seen.flops == 2 * (pairs * q.shape[-1] + products)
@@ -194,9 +189,7 @@ all_at_once = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        in_single_precision(reference.linear_attention),
-        written_for_one_batch_axis(reference.linear_attention),
-        written_without_a_batch(reference.linear_attention),
+        *ready_made(reference.linear_attention),
         *slips(once, Features.unmapped_keys, Features.unmapped_queries, Features.scaled, Features.scaled_queries),
         square_for_normaliser=Wrong(linear(square_for_normaliser), cost=_square_for_normaliser_alone),
         square_first=Wrong(linear(lambda q, k, v: (q @ k.mT @ v, (q @ k.mT).sum(-1, keepdim=True))), cost=square_made),
@@ -316,9 +309,7 @@ recurrent_linear_attention = Check(
     misconceptions=wrong_answers(
         __file__,
         changed_in_place(with_state(join=lambda old, new: old.add_(new))),
-        in_single_precision(reference.recurrent_linear_attention),
-        written_for_one_batch_axis(reference.recurrent_linear_attention),
-        written_without_a_batch(reference.recurrent_linear_attention),
+        *ready_made(reference.recurrent_linear_attention),
         *slips(recurrent, Features.unmapped_keys, Features.unmapped_queries, Features.scaled, Features.scaled_queries),
         *slips(with_state, State.read_before, State.one_for_the_batch, State.cut_off),
         *slips(without_normaliser, State.d_by_d),
@@ -346,7 +337,7 @@ def loop(
     join: Callable = torch.add,
     carried: Callable = as_it_is,
 ) -> Callable:
-    """mask: what cuts the scores of a chunk to a triangle. join: (a sum, the chunk's own) → the sum that the next one reads."""
+    """mask: what cuts the scores of a chunk to a triangle. join: (a sum, the chunk's own) → the sum for the next one."""
 
     def answer(q, k, v, c) -> Tensor:
         q, k, outputs = phi(q), phi(k), []
@@ -435,9 +426,7 @@ chunked_linear_attention = Check(
     misconceptions=wrong_answers(
         __file__,
         changed_in_place(loop(join=lambda old, new: old.add_(new))),
-        in_single_precision(reference.chunked_linear_attention),
-        written_for_one_batch_axis(reference.chunked_linear_attention),
-        written_without_a_batch(reference.chunked_linear_attention),
+        *ready_made(reference.chunked_linear_attention),
         *slips(under_triangle, Features.scaled, Features.scaled_queries),
         *slips(loop, State.cut_off),
         *slips(without_normaliser, State.d_by_d),

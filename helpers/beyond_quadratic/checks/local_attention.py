@@ -8,12 +8,7 @@ from torch import Tensor
 
 from helpers.engine.cases import Case, explicit_case, normal, random_case, whole
 from helpers.engine.check import Check
-from helpers.engine.common_misconceptions import (
-    in_single_precision,
-    power_before_division,
-    written_for_one_batch_axis,
-    written_without_a_batch,
-)
+from helpers.engine.common_misconceptions import power_before_division
 from helpers.engine.families.mask import Mask
 from helpers.engine.families.scale import Scale
 from helpers.engine.families.softmax import Softmax
@@ -33,6 +28,7 @@ from .sparse import (
     other_width,
     overflowed,
     pairs,
+    ready_made,
     row_by_row,
     scores_of_all_pairs,
     slots_of,
@@ -150,9 +146,7 @@ local_attention = Check(
         __file__,
         other_width(reference),
         power_before_division(reference),
-        in_single_precision(reference),
-        written_for_one_batch_axis(reference),
-        written_without_a_batch(reference),
+        *ready_made(reference),
         *slips(local, Slots.from_a_view, cost=square_on_the_way_back),
         *slips(local, Slots.zeros_taken, Slots.axis_from_front, Slots.by_width_of_values, Slots.one_batch_axis),
         *slips(local, Slots.finite_number, recognise=hidden_too_softly(reference)),

@@ -8,12 +8,7 @@ from torch import Tensor
 
 from helpers.engine.cases import Case, explicit_case, normal, random_case, whole
 from helpers.engine.check import Check
-from helpers.engine.common_misconceptions import (
-    in_single_precision,
-    power_before_division,
-    written_for_one_batch_axis,
-    written_without_a_batch,
-)
+from helpers.engine.common_misconceptions import power_before_division
 from helpers.engine.families.scale import Scale
 from helpers.engine.families.softmax import Softmax
 from helpers.engine.observe import Observation
@@ -21,7 +16,7 @@ from helpers.engine.steps import attention
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
 from ..low_rank import low_rank_attention as reference
-from .sparse import Slots, all_pairs_scored, square_made
+from .sparse import Slots, all_pairs_scored, ready_made, square_made
 
 __all__ = ["low_rank_attention"]
 
@@ -76,7 +71,7 @@ def mixed_by_a_reshape(matrix: Tensor, x: Tensor) -> Tensor:
 
 
 def _exact_work(scores: bool, values: bool) -> Callable:
-    """A mark: an n × m matrix, and the FLOPs of projecting scores (or keys), and of projecting values late (or at once)."""
+    """A mark: an n × m matrix, and the FLOPs of projecting scores (or keys), and values late (or at once)."""
 
     def shown(seen: Observation) -> bool:
         q, k, v, e, _ = seen.args
@@ -123,9 +118,7 @@ low_rank_attention = Check(
     misconceptions=wrong_answers(
         __file__,
         power_before_division(reference),
-        in_single_precision(reference),
-        written_for_one_batch_axis(reference),
-        written_without_a_batch(reference),
+        *ready_made(reference),
         *slips(summary, Scale.none, Slots.by_width_of_values, Slots.axis_from_front),
         *slips(summary, Softmax.over_queries, Softmax.one_maximum),
         *slips(summary, Softmax.no_maximum, recognise=_summary_overflowed),

@@ -1,4 +1,4 @@
-"""What linear attention, its decay and the delta rule share: a state that goes from token to token, or from chunk to chunk."""
+"""What linear attention, its decay and the delta rule share: a state that goes from token or chunk to the next."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Attention that leaves pairs out, in steps: over gathered keys, or under a mask of all pairs; with its slips, marks and cases."""
+"""Attention that leaves pairs out, in steps: over gathered keys, or under a mask; with slips, marks and cases."""
 
 import math
 from collections.abc import Callable
@@ -8,6 +8,12 @@ import torch
 from torch import Tensor
 
 from helpers.engine.cases import Case, RandomArg, normal, random_case
+from helpers.engine.check import Misconception
+from helpers.engine.common_misconceptions import (
+    in_single_precision,
+    written_for_one_batch_axis,
+    written_without_a_batch,
+)
 from helpers.engine.compare import agree, tolerance
 from helpers.engine.families.softmax import Softmax
 from helpers.engine.hints import hint_for
@@ -113,6 +119,15 @@ class Slots:
     by_width_of_values = Slip(queries=lambda q, v: q * math.sqrt(q.shape[-1] / v.shape[-1]))
 
 
+def ready_made(reference: Callable) -> tuple[Misconception, ...]:
+    """What goes wrong with other dtypes and batches."""
+    return (
+        in_single_precision(reference),
+        written_for_one_batch_axis(reference),
+        written_without_a_batch(reference),
+    )
+
+
 def _of_width(width: int, reference: Callable) -> Callable:
     return lambda q, k, v, w, *g: reference(q, k, v, width, *g)
 
@@ -185,14 +200,14 @@ def long_sequence(n: int, d: int, d_v: int, slots: int, cost: str, **reads: int)
 
 
 def far_below(n: int, m: int, d_v: int, size: float = 128.0) -> tuple[RandomArg, RandomArg, RandomArg]:
-    """Queries and keys at d = 4 whose scores are near −2 · size², and values; in float64, where a logsumexp of that size
-    has digits to spare."""
+    """Queries and keys at d = 4 whose scores are near −2 · size², and values; in float64, where a logsumexp of that
+    size has digits to spare."""
     keys = RandomArg(lambda generator: torch.randint(-1, 2, (m, 4), generator=generator).double() / 64 - size)
     return RandomArg(lambda _: torch.full((n, 4), size, dtype=torch.float64)), keys, normal(m, d_v, dtype=torch.float64)
 
 
 def with_a_token_of_zeros(case: Case) -> Case:
-    """The same case, with a key and value of zeros. Its score is 0, as that of an empty slot often is, and still it is a key."""
+    """The same case, with a key and value of zeros: its score is 0, as that of an empty slot often is."""
 
     def draw(*how) -> tuple:
         q, k, v, *others = case.draw(*how)

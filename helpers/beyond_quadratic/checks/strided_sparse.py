@@ -1,4 +1,4 @@
-"""strided_sparse: a list of keys for each token, so few that two layers just connect all pairs; and attention over listed keys."""
+"""strided_sparse: a list of few keys for each token, with which two layers connect all pairs; and attention over lists."""
 
 import math
 from collections.abc import Callable
@@ -8,12 +8,7 @@ from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, RandomArg, as_float64, explicit_case, normal, random_case, whole
 from helpers.engine.check import Check, CheckGroup, Property
-from helpers.engine.common_misconceptions import (
-    in_single_precision,
-    power_before_division,
-    written_for_one_batch_axis,
-    written_without_a_batch,
-)
+from helpers.engine.common_misconceptions import power_before_division
 from helpers.engine.families.mask import Mask
 from helpers.engine.families.scale import Scale
 from helpers.engine.families.softmax import Softmax
@@ -30,6 +25,7 @@ from .sparse import (
     hidden_too_softly,
     overflowed,
     pairs,
+    ready_made,
     row_by_row,
     scores_of_all_pairs,
     slots_of,
@@ -316,9 +312,7 @@ gathered_attention = Check(
     misconceptions=wrong_answers(
         __file__,
         power_before_division(reference),
-        in_single_precision(reference),
-        written_for_one_batch_axis(reference),
-        written_without_a_batch(reference),
+        *ready_made(reference),
         *slips(listed, Slots.from_a_view, cost=square_on_the_way_back),
         *slips(listed, Mask.ignored, Mask.inverted, Mask.almost_zero, Mask.after_softmax, Softmax.over_queries),
         *slips(listed, Scale.none, Slots.by_width_of_values, Slots.zeros_taken, Slots.axis_from_front),

@@ -90,8 +90,9 @@ CHANGES = "the same sizes, another table"
 
 
 def kept(table, *sizes):
-    """A table after the function has been called for a larger layer: a later call leaves it as it is. Beside its rows stands
-    CHANGES if the same sizes give other rows then, be it in the last digit: sums that go on are huge after a huge layer."""
+    """A table after the function has been called for a larger layer: a later call leaves it as it is. Beside its rows
+    stands CHANGES if the same sizes give other rows then, be it in the last digit: sums that go on are huge after a
+    huge layer."""
     rows = table(*sizes)
     table(*(2 * size for size in sizes))
     rows = dict(rows) if isinstance(rows, dict) else rows

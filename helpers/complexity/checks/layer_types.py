@@ -1,4 +1,4 @@
-"""Check of how seven kinds of layers grow: exponents are fitted at large sizes, so constants and smaller terms don't count."""
+"""layer_types: how seven kinds of layers grow. Exponents are fitted at large sizes, so smaller terms don't count."""
 
 import functools
 import math
@@ -22,7 +22,8 @@ NAMES = ("n", "d", "k", "r")
 
 
 def _grown(table: Callable, n: float, d: float, k: float, r: float) -> dict[str, tuple[str, ...]]:
-    """The growth of every entry, in words, around these sizes and with n and d exchanged: n² d + n d² shows in one of the two alone."""
+    """The growth of every entry, in words, around these sizes and with n and d exchanged: n² d + n d² shows in one of
+    the two alone."""
     table = _kept(table)
     here, there = dict(zip(NAMES, (n, d, k, r), strict=True)), dict(zip(NAMES, (d, n, k, r), strict=True))
     base = table(*here.values())
@@ -32,7 +33,8 @@ def _grown(table: Callable, n: float, d: float, k: float, r: float) -> dict[str,
 
 
 def _kept(table: Callable) -> Callable:
-    """The tables of all sizes that are asked for again, as they were when they were made: an answer may fill one dict for all of them."""
+    """The tables of all sizes that are asked for again, as they were when they were made: an answer may fill one dict
+    for all of them."""
     return functools.cache(lambda *sizes: _copied(table(*sizes)))
 
 

@@ -14,7 +14,7 @@ __all__ = ["matmul_flops"]
 
 
 def wraps(reference):
-    """For `recognise`: the right number but for multiples of 2⁶⁴, as a tensor of whole numbers gives where it overflows."""
+    """A mark: the right number but for multiples of 2⁶⁴, as a tensor of whole numbers gives where it overflows."""
 
     def wrapped(seen):
         off = seen.output - reference(*seen.args)

@@ -81,7 +81,7 @@ def mostly_moving(work):
     return work.moving > work.computing
 
 
-# of a product with so many rows flops / (flops / peak) is less than the peak, in the last digit, and so is 1 / (1 / peak)
+# with so many rows flops / (flops / peak) is less than the peak, in the last digit, and so is 1 / (1 / peak)
 N = 4107
 
 roofline = Check(
