@@ -21,8 +21,3 @@ def _scaled_by_values(q, v) -> Tensor:
 def _overflowed(seen: Observation) -> bool:
     q, k = seen.args[:2]
     return bool(seen.output.isnan().any() and (q @ k.mT).max() / math.sqrt(q.shape[1]) > 89)
-
-
-def own_powers(q, k, v) -> Tensor:
-    powers = torch.exp(q @ k.mT / math.sqrt(q.shape[1]))
-    return powers @ v / powers.sum(-1, keepdim=True)

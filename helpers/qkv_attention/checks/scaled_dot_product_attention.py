@@ -15,6 +15,7 @@ from helpers.engine.common_misconceptions import (
 )
 from helpers.engine.families.scale import Scale
 from helpers.engine.families.softmax import Softmax
+from helpers.engine.families.table import Table
 from helpers.engine.steps import Attention, attend, attention
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
@@ -55,16 +56,6 @@ def sum_detached(scores, *_) -> Tensor:
     return powers / powers.sum(-1, keepdim=True).detach()
 
 
-def sum_without_keepdim(scores, *_) -> Tensor:
-    powers = torch.exp(scores - scores.amax(-1, keepdim=True))
-    return powers / powers.sum(-1)
-
-
-def later_hidden(scores, *_) -> Tensor:
-    visible = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
-    return torch.softmax(scores.masked_fill(~visible, -math.inf), dim=-1)
-
-
 no_maximum = attention(**Softmax.no_maximum.steps)
 
 
@@ -100,20 +91,17 @@ scaled_dot_product_attention = Check(
         constant_in_the_denominator(reference),
         *slips(attention, Scale.none, Scale.by_width, Scale.multiplied, Scale.after_softmax),
         *slips(attention, Softmax.over_queries, Softmax.one_maximum, Softmax.no_maximum),
-        by_keys=_divided_by(lambda q, k, v: math.sqrt(k.shape[-2])),
+        *slips(attention, Table.keys_reshaped, Table.by_keys, Table.one_softmax, Table.sum_without_axis),
+        *slips(attention, Table.later_hidden, Table.weights_returned),
         by_queries=_divided_by(lambda q, k, v: math.sqrt(q.shape[-2])),
         by_axis_1=_divided_by(lambda q, k, v: math.sqrt(q.shape[1])),
         by_values_width=_divided_by(lambda q, k, v: math.sqrt(v.shape[-1])),
         root_cut=_divided_by(lambda q, k, v: math.isqrt(q.shape[-1])),
-        one_softmax=attention(normalise=lambda scores, *_: torch.softmax(scores.flatten(-2), -1).view(scores.shape)),
         along_axis_0=_along(lambda scores: 0),
         along_axis_1=_along(lambda scores: 1),
         along_axis_2=_along(lambda scores: min(2, scores.dim() - 1)),
         mean_subtracted=attention(normalise=lambda scores, *_: mean_subtracted(scores)),
-        sum_without_axis=Wrong(attention(normalise=sum_without_keepdim), raises="RuntimeError"),
         sum_detached=attention(normalise=sum_detached),
-        later_hidden=attention(normalise=later_hidden),
-        k_reshaped=attention(score=lambda q, k: q @ k.reshape(*k.shape[:-2], k.shape[-1], k.shape[-2])),
         all_axes_transposed=Wrong(
             attention(score=lambda q, k: q @ k.permute(*reversed(range(k.dim())))), raises="RuntimeError"
         ),
@@ -121,7 +109,6 @@ scaled_dot_product_attention = Check(
             attention(score=lambda q, k: q @ (k.T if k.dim() == 2 else k.transpose(1, 2))), raises="RuntimeError"
         ),
         detached=attention(score=lambda q, k: q.detach() @ k.detach().mT),
-        weights_returned=attention(mix=lambda weights, *_: weights),
         nan_replaced=Wrong(lambda q, k, v: torch.nan_to_num(no_maximum(q, k, v)), recognise=_zeros_for_nan),
         in_float32=Wrong(
             lambda q, k, v: reference(q.float(), k.float(), v.float()).to(q.dtype), recognise=_float32_or_less
