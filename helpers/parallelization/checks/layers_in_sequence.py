@@ -40,8 +40,7 @@ def _schedule(reference: Callable, **own: Callable) -> Check:
             __file__,
             axes_of_size_1_dropped(reference),
             floats=Wrong(
-                lambda layers, n: reference(layers, n).float(),
-                recognise=lambda seen: seen.output.is_floating_point(),
+                lambda layers, n: reference(layers, n).float(), recognise=lambda seen: seen.output.is_floating_point()
             ),
             few_bits=Wrong(
                 lambda layers, n: reference(layers, n).to(torch.int16),

@@ -43,8 +43,7 @@ qkv_projections = Check(
         one_batch_axis=Wrong(_each(lambda x, w: torch.einsum("bnd,dk->bnk", x, w)), raises="RuntimeError"),
         scaled=lambda x, w_q, w_k, w_v: (x @ w_q / math.sqrt(w_q.shape[-1]), x @ w_k, x @ w_v),
         one_batch_axis_at_most=Wrong(
-            _each(lambda x, w: torch.einsum("bnd,dk->bnk" if x.dim() > 2 else "nd,dk->nk", x, w)),
-            raises="RuntimeError",
+            _each(lambda x, w: torch.einsum("bnd,dk->bnk" if x.dim() > 2 else "nd,dk->nk", x, w)), raises="RuntimeError"
         ),
         no_batch_axis=Wrong(_each(lambda x, w: torch.einsum("nd,dk->nk", x, w)), raises="RuntimeError"),
     ),

@@ -8,11 +8,7 @@ from torch import Generator, Tensor
 
 from helpers.engine.cases import RandomArg, explicit_case, normal, on_levels, random_case
 from helpers.engine.check import Check
-from helpers.engine.common_misconceptions import (
-    NO_FUSED_ATTENTION,
-    axes_of_size_1_dropped,
-    constant_in_the_denominator,
-)
+from helpers.engine.common_misconceptions import NO_FUSED_ATTENTION, axes_of_size_1_dropped, constant_in_the_denominator
 from helpers.engine.families.scale import Scale
 from helpers.engine.families.softmax import Softmax
 from helpers.engine.families.table import Table
