@@ -3,9 +3,10 @@
 import torch
 
 from helpers.engine.cases import as_float64, explicit_case, random_case
-from helpers.parallelization.checks.associative_scan import affine_step, matrix_product, plain_sum, scan_case
+from helpers.parallelization.checks.associative_scan import matrix_product, plain_sum, scan_case
 from helpers.parallelization.checks.attention_one_token import LOOP_FREE
 from helpers.parallelization.checks.chunked_attention import handing_out
+from helpers.parallelization.recurrence import combine
 
 rnn_encoder = [
     random_case(b=1, n=9, d_in=5, d=2),
@@ -49,8 +50,8 @@ pipeline_steps = [random_case(layers=12, micro_batches=32), random_case(layers=2
 associative_scan = {
     "combine": [random_case(k=(2, 1, 3)), explicit_case("halve, then halve", torch.tensor([0.5, 0.0]), torch.tensor([0.5, 0.0]))],
     "associative_scan": [
-        scan_case("linear steps", affine_step, 2, 7), scan_case("2×2 matrices", matrix_product, 4, 33), as_float64(scan_case("sums", plain_sum, 1, 3_000)),
-        scan_case("linear steps", affine_step, 2, 150),
+        scan_case("linear steps", combine, 2, 7), scan_case("2×2 matrices", matrix_product, 4, 33), as_float64(scan_case("sums", plain_sum, 1, 3_000)),
+        scan_case("linear steps", combine, 2, 150),
     ],
 }  # fmt: skip
 matmul_gflops = [random_case(m=37, k=512, n=2, seconds=1e-5), random_case(m=4096, k=64, n=4096, seconds=0.03)]

@@ -75,9 +75,6 @@ def _counting(operator) -> Callable:
     return counted
 
 
-affine_step = recurrence.combine
-
-
 def matrix_product(first: Tensor, second: Tensor) -> Tensor:
     return (first.unflatten(-1, (2, 2)) @ second.unflatten(-1, (2, 2))).flatten(-2)
 
@@ -87,7 +84,7 @@ def plain_sum(first: Tensor, second: Tensor) -> Tensor:
 
 
 def _elements(n: int, width: int) -> RandomArg:
-    """Elements near 1 in size, so that long products neither vanish nor explode, with a zero depth in the last column."""
+    """Elements near 1 in size, so that long products neither vanish nor explode; in the last column the depth, 0."""
 
     def make(generator: Generator) -> Tensor:
         angles = 6.3 * torch.rand(n, 1, generator=generator)
@@ -108,30 +105,17 @@ def scan_case(what: str, operator, width: int, n: int) -> Case:
     return explicit_case(f"{what}, n = {n}", counted, _elements(n, width))
 
 
-def _depth(output: Tensor) -> int:
-    return int(output[..., -1].max())
+def _depth(seen: Observation) -> int:
+    return int(seen.output[..., -1].max())
 
 
-def _allowed(n: int) -> int:
+def _n(seen: Observation) -> int:
+    return len(seen.args[1])
+
+
+def _allowed(seen: Observation) -> int:
     """Twice ⌈log2 n⌉ and one: what a scan with the fewest operations (Blelloch) needs, up the tree and down again."""
-    return 2 * math.ceil(math.log2(n)) + 1
-
-
-def _made_by_the_operator(seen: Observation) -> bool:
-    return _depth(seen.output) >= math.ceil(math.log2(len(seen.args[1])))
-
-
-def _shallow(seen: Observation) -> bool:
-    return _depth(seen.output) <= _allowed(len(seen.args[1]))
-
-
-def _one_by_one(seen: Observation) -> bool:
-    return _depth(seen.output) >= len(seen.args[1]) - 1 > _allowed(len(seen.args[1]))
-
-
-def _block_by_block(seen: Observation) -> bool:
-    n = len(seen.args[1])
-    return _allowed(n) < _depth(seen.output) < n - 1
+    return 2 * math.ceil(math.log2(_n(seen))) + 1
 
 
 def scan_one_by_one(operator, elements) -> Tensor:
@@ -151,20 +135,19 @@ def scan_by_blocks(operator, elements) -> Tensor:
     return torch.cat(rows)
 
 
-def _rounds(operator, elements, reaches) -> Tensor:
-    """One round for each reach: every row takes in the row that lies so far before it."""
-    for reach in reaches:
-        elements = torch.cat([elements[:reach], operator(elements[:-reach], elements[reach:])])
-    return elements
-
-
-def _powers(n):
+def _powers(n: int) -> list[int]:
     return [2**power for power in range(math.ceil(math.log2(n)))]
 
 
 def _by_rounds(reaches: Callable) -> Callable:
-    """A scan with the rounds of `reaches(n)`."""
-    return lambda operator, elements: _rounds(operator, elements, reaches(len(elements)))
+    """One round for each of `reaches(n)`: every row takes in the row that lies so far before it."""
+
+    def scan(operator, elements) -> Tensor:
+        for reach in reaches(len(elements)):
+            elements = torch.cat([elements[:reach], operator(elements[:-reach], elements[reach:])])
+        return elements
+
+    return scan
 
 
 def _filled(nothing: Callable) -> Callable:
@@ -230,13 +213,13 @@ def scan_that_reads_new_values(operator, elements) -> Tensor:
 scan = Check(
     reference=recurrence.associative_scan,
     cases=[
-        scan_case("linear steps", affine_step, 2, 8),
+        scan_case("linear steps", recurrence.combine, 2, 8),
         as_float64(scan_case("sums", plain_sum, 1, 5)),
-        scan_case("linear steps", affine_step, 2, 13),
+        scan_case("linear steps", recurrence.combine, 2, 13),
         scan_case("2×2 matrices", matrix_product, 4, 40),
-        scan_case("linear steps", affine_step, 2, 1),
-        scan_case("linear steps", affine_step, 2, 2),
-        scan_case("linear steps", affine_step, 2, 11),
+        scan_case("linear steps", recurrence.combine, 2, 1),
+        scan_case("linear steps", recurrence.combine, 2, 2),
+        scan_case("linear steps", recurrence.combine, 2, 11),
         # Blocks of up to 128 rows, one after the other, make too long a chain here.
         as_float64(scan_case("sums", plain_sum, 1, 2_500)),
     ],
@@ -245,21 +228,21 @@ scan = Check(
     behaviours=[
         Behaviour(
             "made by the operator that was handed over",
-            _made_by_the_operator,
-            "The values are right, but they weren't made by the `operator` that was handed over, or not by it alone: it "
-            "counts its own nesting in the last column, and n elements can't be combined at less than ⌈log2 n⌉.",
+            lambda seen: _depth(seen) >= math.ceil(math.log2(_n(seen))),
+            "The values are right, but they weren't made by the `operator` that was handed over, or not by it alone: "
+            "it counts its own nesting in the last column, and n elements can't be combined at less than ⌈log2 n⌉.",
         ),
         Behaviour(
             "depth about log2 n",
-            _shallow,
+            lambda seen: _depth(seen) <= _allowed(seen),
             "The values are right, but some of them come out of a chain of operators that is longer than "
             "2⌈log2 n⌉ + 1 (the check's operator counts its own nesting).",
         ),
     ],
     misconceptions=wrong_answers(
         __file__,
-        one_by_one=Wrong(scan_one_by_one, cost=_one_by_one),
-        blocks=Wrong(scan_by_blocks, cost=_block_by_block),
+        one_by_one=Wrong(scan_one_by_one, cost=lambda seen: _depth(seen) >= _n(seen) - 1 > _allowed(seen)),
+        blocks=Wrong(scan_by_blocks, cost=lambda seen: _allowed(seen) < _depth(seen) < _n(seen) - 1),
         exclusive=exclusive,
         wrong_order=in_wrong_order,
         round_too_few=_by_rounds(lambda n: _powers(n)[:-1]),

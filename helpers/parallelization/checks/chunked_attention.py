@@ -1,4 +1,4 @@
-"""The check of `chunked_attention`: some rows of the output, then all of them from workers that finish when they like."""
+"""The check of `chunked_attention`: some rows of the output, then all of them from chunks in any order."""
 
 import math
 from collections.abc import Callable
@@ -88,8 +88,8 @@ def handing_out(n: int, size: int, order: list[int], label: str, dtype: torch.dt
 
 
 def with_calls_counted(answer, task, n, size, order) -> Tensor:
-    """What the answer returns for a worker who writes beside each row, in a last column, in which of his calls it was made:
-    1, 2, …, or 0 where more rows were asked for than there are."""
+    """What the answer returns for a worker who writes beside each row, in a last column, in which of his calls it was
+    made: 1, 2, …, or 0 where more rows were asked for than there are."""
     calls = 0
 
     def worker(start, stop):
@@ -128,9 +128,10 @@ def _calls_more(seen: Observation) -> bool:
 
 @dataclass(frozen=True)
 class HandingOut:
-    """The steps of `chunked_attention`: which rows of each chunk are asked for, and how the results, in `rows` by the
-    numbers of their chunks in the order of computing, are joined."""
+    """The steps of `chunked_attention`: which chunks are computed, in this order, from which row to which, and how what
+    comes of them (by their numbers) is joined."""
 
+    chunks: Callable = lambda n, size, order: order
     bounds: Callable = lambda chunk, n, size, order: (chunk * size, min(n, (chunk + 1) * size))
     join: Callable = lambda rows, n, size: torch.cat([rows[chunk] for chunk in sorted(rows)])
 
@@ -139,19 +140,23 @@ def handed_out(**changed: Callable) -> Callable:
     steps = HandingOut(**changed)
 
     def answer(task, n, size, order) -> Tensor:
-        rows = {chunk: task(*steps.bounds(chunk, n, size, order)) for chunk in order}
+        rows = {chunk: task(*steps.bounds(chunk, n, size, order)) for chunk in steps.chunks(n, size, order)}
         return steps.join(rows, n, size)
 
     return answer
 
 
-def chunks_of(rows: Callable) -> Callable:
-    """With so many rows in each chunk."""
+def _in_chunks_of(rows: Callable) -> Callable:
+    """The step `bounds` with another number of rows in each chunk."""
 
     def bounds(chunk, n, size, order) -> tuple[int, int]:
         return min(n, chunk * rows(n, size, order)), min(n, (chunk + 1) * rows(n, size, order))
 
-    return handed_out(bounds=bounds)
+    return bounds
+
+
+def as_computed(rows, n, size) -> Tensor:
+    return torch.cat(list(rows.values()))
 
 
 def stopping(later: int) -> Callable:
@@ -171,13 +176,9 @@ def one_call_more(task, n, size, order) -> Tensor:
     return output
 
 
-def whole_chunks(rows, n, size) -> Tensor:
-    return torch.cat([rows[chunk] for chunk in range(n // size)])
-
-
-def last_left_empty(rows, n, size) -> Tensor:
-    whole = whole_chunks(rows, n, size)
-    return torch.cat([whole, torch.zeros(n - len(whole), whole.shape[1])])
+def filled_up(rows, n, size) -> Tensor:
+    output = as_computed(rows, n, size)
+    return torch.cat([output, torch.zeros(n - len(output), output.shape[1])])
 
 
 def _lost_its_dtype(seen: Observation) -> bool:
@@ -227,21 +228,28 @@ joined_chunks = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        order_of_computing=handed_out(join=lambda rows, n, size: torch.cat(list(rows.values()))),
-        last_lost=Wrong(handed_out(join=whole_chunks), raises="ValueError"),
-        last_left_empty=Wrong(handed_out(join=last_left_empty), raises="ValueError"),
+        order_of_computing=handed_out(join=as_computed),
+        last_lost=Wrong(handed_out(chunks=lambda n, size, order: range(n // size)), raises="ValueError"),
+        last_left_empty=Wrong(
+            handed_out(chunks=lambda n, size, order: range(n // size), join=filled_up), raises="ValueError"
+        ),
         sorted_as_words=handed_out(join=lambda rows, n, size: torch.cat([rows[c] for c in sorted(rows, key=str)])),
-        backwards=handed_out(join=lambda rows, n, size: torch.cat([rows[c] for c in sorted(rows)[::-1]])),
+        backwards=handed_out(chunks=lambda n, size, order: sorted(order)[::-1], join=as_computed),
         row_too_many=stopping(1),
         row_too_few=stopping(-1),
         first_only=lambda task, n, size, order: task(0, min(n, size)),
-        size_for_count=chunks_of(lambda n, size, order: math.ceil(n / size)),
+        size_for_count=handed_out(
+            chunks=lambda n, size, order: sorted(order),
+            bounds=_in_chunks_of(lambda n, size, order: math.ceil(n / size)),
+        ),
         stop_beyond_n=Wrong(
             handed_out(bounds=lambda chunk, n, size, order: (chunk * size, (chunk + 1) * size)), cost=_stops_beyond
         ),
         call_more=Wrong(one_call_more, cost=_calls_more),
         order_ignored=Wrong(order_ignored, cost=_in_the_order_of_the_rows),
-        evenly_long=Wrong(chunks_of(lambda n, size, order: math.ceil(n / len(order))), cost=_evenly_long),
+        evenly_long=Wrong(
+            handed_out(bounds=_in_chunks_of(lambda n, size, order: math.ceil(n / len(order)))), cost=_evenly_long
+        ),
         last_of_order=handed_out(
             bounds=lambda chunk, n, size, order: (chunk * size, n if chunk == order[-1] else (chunk + 1) * size)
         ),

@@ -10,7 +10,7 @@ from helpers.engine.observe import Observation
 
 
 def _near(mean: float, *shape: int) -> RandomArg:
-    """Entries around `mean`. Rows of 9 entries around 7 have dot products near 441: scores near 147, and e^147 overflows."""
+    """Entries around `mean`. Rows of 9 entries around 7 have scores near 147, and e^147 overflows."""
     return RandomArg(lambda generator: mean + torch.randn(shape, generator=generator))
 
 

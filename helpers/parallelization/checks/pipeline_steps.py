@@ -13,7 +13,7 @@ __all__ = ["pipeline_steps"]
 
 
 def _smaller_bubble(seen) -> bool:
-    """A bubble of the right form, which the smaller of L and M has made too small: for one device, or the whole area."""
+    """A bubble of the right form, which the smaller of L and M has made too small: for a device, or the whole area."""
     layers, micro_batches = seen.args
     side, steps = min(seen.args), layers + micro_batches - 1
     wrong = ((side - 1) / steps, side * (side - 1) / (layers * steps))

@@ -123,7 +123,7 @@ rnn_encoder = Check(
         random_case("gradients through 130 tokens", b=2, n=130, d_in=2, d=3, **GRADIENTS),
         random_case("large inputs, in float64, with gradients", b=2, n=4, d_in=3, d=5, scale=16.0, **GRADIENTS),
         explicit_case("large inputs", whole(2, 4, 3), whole(3, 5), whole(5, 5), whole(5)),
-        # last: a slip shows before, and isn't tried on so many steps. Small weights: without a tanh the states stay finite.
+        # Last: a slip shows before. Small weights: without a tanh the states stay finite.
         random_case(b=1, n=1_100, d_in=2, d=3, scale=0.2, label="1,100 tokens"),
     ],
     misconceptions=wrong_answers(

@@ -66,7 +66,7 @@ def multiplied_by_the_square(k1, k2) -> Tensor:
 
 
 def _as_long_as_the_square(seen) -> bool:
-    """A right direction whose length is that of `multiplied_by_the_square`, or smaller or larger by a factor below 10."""
+    """A right direction, of the length of `multiplied_by_the_square` or off by a factor below 10."""
     query, made = seen.output.double(), multiplied_by_the_square(*(key.double() for key in seen.args))
     return 0.1 < query.norm() / made.norm() < 10 and _gives_halves(_unit(query), *seen.args)
 

@@ -16,7 +16,8 @@ __all__ = ["parameter_counts"]
 WHOLE = Property(
     "whole numbers, as int",
     lambda output, *_: all(operator.index(count) >= 0 for count in output),
-    "Counts are whole numbers: multiply, or divide with `//`. A single `/` makes a float, and so do `math.pow` and `** 2.0`.",
+    "Counts are whole numbers: multiply, or divide with `//`. A single `/` makes a float, and so do `math.pow` and "
+    "`** 2.0`.",
 )
 
 

@@ -30,7 +30,7 @@ def _kept_direction(values) -> Tensor:
 
 
 def one_wide_direction(n: int) -> RandomArg:
-    """Values (n, n − 2) for which all directions that keep output and sum are parallel to (1, −1, 1, −1, …); n is even."""
+    """Values (n, n − 2) for which all directions that keep output and sum are parallel to (1, −1, 1, …); n is even."""
 
     def make(generator: torch.Generator) -> Tensor:
         direction = torch.tensor([1.0, -1.0] * (n // 2))

@@ -45,7 +45,7 @@ def cut_off(x, dim) -> Tensor:
 
 
 def _constant_in_the_sum(seen) -> bool:
-    """Whether every slice sums to less than 1 by what one positive number, added to the sum of its exponentials, takes away."""
+    """Whether one positive number, added to the sums of exponentials, explains what each slice lacks to 1."""
     x, dim = seen.args
     powers = torch.exp(x.double() - x.double().amax(dim, keepdim=True)).sum(dim)
     constant = powers * (1 / seen.output.double().sum(dim) - 1)

@@ -28,8 +28,8 @@ def jacobian_by_quotients(z, ahead=1e-3, behind=0.0) -> Tensor:
 
 
 def _off_like_a_quotient(seen) -> bool:
-    """Near the right numbers. In float64, where rounding hides nothing, off by a multiple of what a quotient is off by: one to the
-    right, to the left, or to both sides."""
+    """Near the right numbers. In float64, where rounding hides nothing, off by a multiple of what a quotient is off by:
+    one to the right, to the left, or to both sides."""
     z = seen.args[0].double()
     off = seen.output.double() - reference.softmax_jacobian(z)
     if seen.args[0].dtype != torch.float64:
