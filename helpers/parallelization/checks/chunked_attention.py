@@ -109,10 +109,6 @@ def _turns(n, size, order) -> list[int]:
     return [order.index(row // size) + 1 for row in range(n)]
 
 
-def _in_turn(seen: Observation) -> bool:
-    return seen.output[:, -1].tolist() == _turns(*seen.args[1:])
-
-
 def _stops_beyond(seen: Observation) -> bool:
     return bool((seen.output[:, -1] == 0).any())
 
@@ -126,13 +122,17 @@ def _calls_more(seen: Observation) -> bool:
     return not _stops_beyond(seen) and bool(seen.output[:, -1].max() > len(seen.args[3]))
 
 
+def _rows(chunk: int, size: int, n: int) -> tuple[int, int]:
+    return min(n, chunk * size), min(n, (chunk + 1) * size)
+
+
 @dataclass(frozen=True)
 class HandingOut:
     """The steps of `chunked_attention`: which chunks are computed, in this order, from which row to which, and how what
     comes of them (by their numbers) is joined."""
 
     chunks: Callable = lambda n, size, order: order
-    bounds: Callable = lambda chunk, n, size, order: (chunk * size, min(n, (chunk + 1) * size))
+    bounds: Callable = lambda chunk, n, size, order: _rows(chunk, size, n)
     join: Callable = lambda rows, n, size: torch.cat([rows[chunk] for chunk in sorted(rows)])
 
 
@@ -146,15 +146,6 @@ def handed_out(**changed: Callable) -> Callable:
     return answer
 
 
-def _in_chunks_of(rows: Callable) -> Callable:
-    """The step `bounds` with another number of rows in each chunk."""
-
-    def bounds(chunk, n, size, order) -> tuple[int, int]:
-        return min(n, chunk * rows(n, size, order)), min(n, (chunk + 1) * rows(n, size, order))
-
-    return bounds
-
-
 def as_computed(rows, n, size) -> Tensor:
     return torch.cat(list(rows.values()))
 
@@ -164,25 +155,9 @@ def stopping(later: int) -> Callable:
     return handed_out(bounds=lambda chunk, n, size, order: (chunk * size, min(n, (chunk + 1) * size + later)))
 
 
-def order_ignored(task, n, size, order) -> Tensor:
-    return torch.cat([task(start, min(start + size, n)) for start in range(0, n, size)])
-
-
-def one_call_more(task, n, size, order) -> Tensor:
-    output = task(0, 1).repeat(n, 1)
-    for chunk in order:
-        start, stop = chunk * size, min((chunk + 1) * size, n)
-        output[start:stop] = task(start, stop)
-    return output
-
-
 def filled_up(rows, n, size) -> Tensor:
     output = as_computed(rows, n, size)
     return torch.cat([output, torch.zeros(n - len(output), output.shape[1])])
-
-
-def _lost_its_dtype(seen: Observation) -> bool:
-    return seen.output.dtype == torch.float32 != seen.args[0](0, 1).dtype
 
 
 def _evenly_long(seen: Observation) -> bool:
@@ -221,7 +196,7 @@ joined_chunks = Check(
     behaviours=[
         Behaviour(
             "each chunk once, in the given order",
-            _in_turn,
+            lambda seen: seen.output[:, -1].tolist() == _turns(*seen.args[1:]),
             "The rows are right, but `task` was not called once for each chunk of `size` rows, in the given order, "
             "with a stop of at most n. (Here the workers write in a last column in which call a row was made.)",
         )
@@ -240,15 +215,18 @@ joined_chunks = Check(
         first_only=lambda task, n, size, order: task(0, min(n, size)),
         size_for_count=handed_out(
             chunks=lambda n, size, order: sorted(order),
-            bounds=_in_chunks_of(lambda n, size, order: math.ceil(n / size)),
+            bounds=lambda chunk, n, size, order: _rows(chunk, math.ceil(n / size), n),
         ),
         stop_beyond_n=Wrong(
             handed_out(bounds=lambda chunk, n, size, order: (chunk * size, (chunk + 1) * size)), cost=_stops_beyond
         ),
-        call_more=Wrong(one_call_more, cost=_calls_more),
-        order_ignored=Wrong(order_ignored, cost=_in_the_order_of_the_rows),
+        call_more=Wrong(
+            lambda task, *how: torch.cat([task(0, 1), parallel.chunked_attention(task, *how)])[1:], cost=_calls_more
+        ),
+        order_ignored=Wrong(handed_out(chunks=lambda n, size, order: sorted(order)), cost=_in_the_order_of_the_rows),
         evenly_long=Wrong(
-            handed_out(bounds=_in_chunks_of(lambda n, size, order: math.ceil(n / len(order)))), cost=_evenly_long
+            handed_out(bounds=lambda chunk, n, size, order: _rows(chunk, math.ceil(n / len(order)), n)),
+            cost=_evenly_long,
         ),
         last_of_order=handed_out(
             bounds=lambda chunk, n, size, order: (chunk * size, n if chunk == order[-1] else (chunk + 1) * size)
@@ -263,8 +241,8 @@ joined_chunks = Check(
             raises="TypeError",
         ),
         dtype_lost=Wrong(
-            lambda task, n, size, order: parallel.chunked_attention(task, n, size, order).float(),
-            recognise=_lost_its_dtype,
+            lambda *call: parallel.chunked_attention(*call).float(),
+            recognise=lambda seen: seen.output.dtype == torch.float32 != seen.args[0](0, 1).dtype,
         ),
     ),
 )

@@ -20,10 +20,6 @@ def _gives_halves(query, *keys) -> bool:
     return query.shape == keys[0].shape and (weights - 0.5).abs().max().item() < 1e-3
 
 
-def _is_not_zero(query, *_) -> bool:
-    return query.norm().item() > 1e-3
-
-
 def _parallel(a: Tensor, b: Tensor) -> bool:
     """Nothing but the zero vector is parallel to the zero vector."""
     if a.shape != b.shape or not (a.any() and b.any()):
@@ -36,8 +32,8 @@ def _axis(gap: Tensor) -> Tensor:
     return torch.zeros_like(gap).index_fill(0, gap.abs().argmin(), 1.0)
 
 
-def _across(key: Tensor) -> Tensor:
-    return _axis(key) - (_axis(key) @ key) / (key @ key).clamp_min(1e-12) * key
+def _across(key: Tensor, divisor: Callable = lambda key: (key @ key).clamp_min(1e-12)) -> Tensor:
+    return _axis(key) - (_axis(key) @ key) / divisor(key) * key
 
 
 def _unit(query: Tensor) -> Tensor:
@@ -53,11 +49,6 @@ def a_turn_made_unit(k1, k2) -> Tensor:
     turned = torch.zeros_like(k1)
     turned[0], turned[1] = k1[1] - k2[1], k2[0] - k1[0]
     return _unit(turned)
-
-
-def divided_once(k1, k2) -> Tensor:
-    gap = k1 - k2
-    return _axis(gap) - (_axis(gap) @ gap) / gap.norm() * gap
 
 
 def multiplied_by_the_square(k1, k2) -> Tensor:
@@ -105,7 +96,9 @@ query_between = Check(
         FINITE,
         Property("both keys get ½", _gives_halves, "The two scores must be equal."),
         Property(
-            "the query is not zero", _is_not_zero, "The query is (0, …, 0), or shorter than 0.001: that is excluded."
+            "the query is not zero",
+            lambda query, *_: query.norm().item() > 1e-3,
+            "The query is (0, …, 0), or shorter than 0.001: that is excluded.",
         ),
     ],
     misconceptions=wrong_answers(
@@ -120,11 +113,11 @@ query_between = Check(
             lambda k1, k2: 1e7 * _across((k1 - k2).double()).to(k1),
             recognise=lambda seen: seen.output.norm() > 1e3 and _gives_halves(_unit(seen.output), *seen.args),
         ),
-        divided_once=_direction(divided_once),
+        divided_once=_direction(lambda k1, k2: _across(k1 - k2, torch.norm)),
         one_key_only=Wrong(
             lambda k1, k2: _across(k1), recognise=lambda seen: _at_a_right_angle_to_one(seen.output, *seen.args)
         ),
-        not_divided=lambda k1, k2: _axis(k1 - k2) - (_axis(k1 - k2) @ (k1 - k2)) * (k1 - k2),
+        not_divided=lambda k1, k2: _across(k1 - k2, lambda key: 1.0),
     ),
 )
 

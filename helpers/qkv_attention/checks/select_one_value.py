@@ -54,11 +54,6 @@ def _slip(
     )
 
 
-def _as_many_as_columns(seen) -> bool:
-    n, d = seen.args
-    return n != d and all(len(part) == d for part in seen.output)
-
-
 def _equal_keys(seen) -> bool:
     keys = seen.output[1]
     return (keys - keys[0]).abs().max().item() < 1e-6
@@ -132,7 +127,10 @@ select_one_value = Check(
     misconceptions=wrong_answers(
         __file__,
         as_many_as_columns=Wrong(
-            lambda n, d: (100 * torch.eye(d), torch.eye(d), torch.eye(d)), recognise=_as_many_as_columns
+            lambda n, d: (100 * torch.eye(d), torch.eye(d), torch.eye(d)),
+            recognise=lambda seen: (
+                seen.args[0] != seen.args[1] and all(len(part) == seen.args[1] for part in seen.output)
+            ),
         ),
         equal_keys=_slip(_equal_keys, keys=lambda n, d: torch.ones(n, d)),
         keys_in_line=_slip(_in_line, keys=lambda n, d: torch.arange(1.0, n + 1)[:, None] * torch.ones(n, d)),
