@@ -404,7 +404,7 @@ def induction_full_width(v, n):
 
 
 def induction_without_start(v, n):
-    # The start token has no match to find, so v − 1 columns are enough, and the token can do the asking for the rest too.
+    # The start token has no match to find, so v − 1 columns are enough, and it can ask for the rest too.
     w_q, w_k = torch.zeros(2 * v + n, v), torch.zeros(2 * v + n, v)
     w_q[1:v, 1:] = 45 * math.sqrt(v) * torch.eye(v - 1)
     w_k[v + 1 : 2 * v, 1:] = torch.eye(v - 1)

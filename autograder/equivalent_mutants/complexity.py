@@ -22,8 +22,9 @@ decode_table = training_table | {
 }
 crossover = {
     re.compile(
-        r"dict\(total=\(bnd \* \(8 \* d \+ 4 \* n \+ 4 \* d_ff\), .*weighted_sum=\(2 \* bnd \* n, .*scores=\(2 \* bnd \* n, "
-    ): "of the table the FLOPs of the whole, of the scores and of the weighted sum are read, and these are as they were",
+        r"dict\(total=\(bnd \* \(8 \* d \+ 4 \* n \+ 4 \* d_ff\), "
+        r".*weighted_sum=\(2 \* bnd \* n, .*scores=\(2 \* bnd \* n, "
+    ): "of the table the FLOPs of the whole, the scores and the weighted sum are read, and they are as before",
 }
 layer_types = {
     re.compile("^math.log → math.log2|^math.log2 → math.log"): GROWTH,

@@ -1,4 +1,4 @@
-"""Of unit 08. In rooms that are made once, every place is written before it is read: what stood there first is never seen."""
+"""Of unit 08. In rooms that are made once, every place is written before it is read: what stood there is never seen."""
 
 import re
 

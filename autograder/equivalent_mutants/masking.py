@@ -3,7 +3,7 @@
 import re
 
 masked_softmax = {
-    "~mask & ~nothing → ~mask": "a row that sees nothing is set to 0 afterwards, and `masked_fill` sends no gradient into it (section 3.3)",
+    "~mask & ~nothing → ~mask": "a row that sees nothing is set to 0, and `masked_fill` sends it no gradient",
     "mask | ~mask.any(-1, keepdim=True) → mask": "the same: `torch.where` sends no gradient to what it doesn't choose",
 }
 causal_attention = {

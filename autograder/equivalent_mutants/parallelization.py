@@ -21,7 +21,7 @@ layers_in_sequence = {
 }
 chunked_attention = {
     re.compile("^sorted\\(done, key"): "starts differ, so the tensors behind them are never compared",
-    "starts = list(range(0, n + 1, size))": "a start at the end, which is that of no chunk, and at which the last one may stop",
+    "starts = list(range(0, n + 1, size))": "a start at the end, of no chunk, and at which the last one may stop",
 }
 pipeline_steps = {re.compile("^torch.tensor\\("): "a number is as right as a tensor with one number"}
 associative_scan = {

@@ -24,10 +24,17 @@ attention_weights = [random_case(n=9, d=2), random_case(n=6, d=11, scale=6.0)]
 attend = [random_case(n=9, d=2, d_v=7), random_case(n=2, d=5, d_v=3)]
 select_one_value = [random_case(n=6, d=7), random_case(n=9, d=9)]
 equal_attention = {
-    "query_between": [random_case(d=3), random_case(d=2, scale=4.0, label="d = 2, long keys"), explicit_case("k1 = (2, 2, 2), k2 = (1, 1, 1)", torch.full((3,), 2.0), torch.ones(3)),
-                      explicit_case("d = 40, entries up to 90", wide_key(40), wide_key(40))],
-    "query_for_pair": [explicit_case("9 keys, a = 8, b = 0", orthonormal_keys(9, 20), 8, 0), explicit_case("700 keys, a = 650, b = 3", orthonormal_keys(700, 700), 650, 3)],
-}  # fmt: skip
+    "query_between": [
+        random_case(d=3),
+        random_case(d=2, scale=4.0, label="d = 2, long keys"),
+        explicit_case("k1 = (2, 2, 2), k2 = (1, 1, 1)", torch.full((3,), 2.0), torch.ones(3)),
+        explicit_case("d = 40, entries up to 90", wide_key(40), wide_key(40)),
+    ],
+    "query_for_pair": [
+        explicit_case("9 keys, a = 8, b = 0", orthonormal_keys(9, 20), 8, 0),
+        explicit_case("700 keys, a = 650, b = 3", orthonormal_keys(700, 700), 650, 3),
+    ],
+}
 two_word_example = []
 qkv_projections = [random_case(n=6, d=2, d_k=7, d_v=3), random_case(batch=(4,), n=3, d=3, d_k=3, d_v=3)]
 scaled_dot_product_attention = [

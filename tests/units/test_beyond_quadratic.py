@@ -1,4 +1,4 @@
-"""The references of unit 10: against PyTorch's own operator under the matching mask, against each other, and against the counter."""
+"""The references of unit 10: against PyTorch's own operator under the same mask, each other, and the counter."""
 
 import random
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from autograder.alternatives import beyond_quadratic as alternatives
+from autograder.alternatives.beyond_quadratic.linear_attention import linear_attention as alternatives
 from helpers import check, plots
 from helpers.beyond_quadratic import decayed_attention, delta_rule, linear_attention, low_rank, sparse, variant_costs
 from helpers.beyond_quadratic.checks import delta_rule as delta_rule_checks
@@ -112,7 +112,7 @@ def linear_in_name_only(q, k, v):
 
 
 def test_a_right_output_at_the_wrong_price_is_named_and_keeps_part_of_the_points():
-    others = alternatives.linear_attention["ones beside the values"][1:]
+    others = alternatives["ones beside the values"][1:]
     score = check.linear_attention(linear_in_name_only, *others, points=6)
     assert score.diagnosis == "the n × m matrix made first" and 4 <= score < 6
     assert "Your output is right, but it costs too much" in score.message
