@@ -106,7 +106,7 @@ class _Carrier:
         return self._constant(function, used, value)
 
     def _constant(self, function: Any, used: str, value: Any) -> ast.expr:
-        """A value written in the place of its name: a plain one, or several of them. A dataclass of ours is made once."""
+        """A value written in the place of its name: a plain one, or several. A dataclass of ours is made once."""
         if type(value).__name__ == "constexpr":  # Triton's word for a constant that kernels may see
             value = value.value
         if isinstance(value, (tuple, list)):

@@ -21,12 +21,7 @@ from torch import Tensor
 MARGIN = 1 << 14  # elements of NaN before and after a tensor: more than any tile without a mask reaches
 SOMEBODY_ELSES = 3  # what stands between the rows of a tensor
 
-LAYOUTS = {
-    "dense": ((), 0),
-    "gaps": ((), 1),
-    "columns": ((-2, -1), 70),
-    "heads inside": ((-3, -2), 1),
-}
+LAYOUTS = {"dense": ((), 0), "gaps": ((), 1), "columns": ((-2, -1), 70), "heads inside": ((-3, -2), 1)}
 """How a tensor can lie in memory: the two axes that change places there, and how many elements lie after each row of
 each axis. So many after columns that a tensor of columns, read with another's strides, gives wrong values, no error
 yet."""

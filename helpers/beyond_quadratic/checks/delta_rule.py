@@ -12,17 +12,7 @@ from helpers.engine.check import Check
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
 from ..delta_rule import delta_rule as reference
-from .recurrence import (
-    IN_THEIR_DTYPE,
-    State,
-    Walk,
-    backwards,
-    changed_in_place,
-    in_another_dtype,
-    outer,
-    phi,
-    walk,
-)
+from .recurrence import IN_THEIR_DTYPE, State, Walk, backwards, changed_in_place, in_another_dtype, outer, phi, walk
 from .sparse import ready_made, square_made
 
 __all__ = ["delta_rule"]

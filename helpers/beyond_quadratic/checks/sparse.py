@@ -121,11 +121,7 @@ class Slots:
 
 def ready_made(reference: Callable) -> tuple[Misconception, ...]:
     """What goes wrong with other dtypes and batches."""
-    return (
-        in_single_precision(reference),
-        written_for_one_batch_axis(reference),
-        written_without_a_batch(reference),
-    )
+    return (in_single_precision(reference), written_for_one_batch_axis(reference), written_without_a_batch(reference))
 
 
 def _of_width(width: int, reference: Callable) -> Callable:

@@ -16,8 +16,7 @@ class Scale:
     by_width = Slip(scale=_divided_by(lambda sizes: sizes.d_h))
     by_root_of_token_width = Slip(scale=_divided_by(lambda sizes: math.sqrt(sizes.d)))
     after_softmax = Slip(
-        scale=lambda products, sizes: products,
-        mix=lambda weights, v, sizes: weights / math.sqrt(sizes.d_h) @ v,
+        scale=lambda products, sizes: products, mix=lambda weights, v, sizes: weights / math.sqrt(sizes.d_h) @ v
     )
     multiplied = Slip(scale=lambda products, sizes: products * math.sqrt(sizes.d_h))
     power_before_division = Slip(

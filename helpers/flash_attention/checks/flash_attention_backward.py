@@ -301,8 +301,7 @@ flash_attention = Check(
         values_only=joined(returned=lambda dq, dk, dv: (None, None, dv, None)),
         queries_only=joined(returned=lambda dq, dk, dv: (dq, None, None, None)),
         rounded=Wrong(
-            joined(returned=lambda dq, dk, dv: (dq.float(), dk.float(), dv.float(), None)),
-            recognise=_gradients_rounded,
+            joined(returned=lambda dq, dk, dv: (dq.float(), dk.float(), dv.float(), None)), recognise=_gradients_rounded
         ),
         cut_off=lambda q, k, v, causal=False: dense(q.detach(), k.detach(), v.detach(), causal)[0],
         dense=Wrong(lambda q, k, v, causal=False: dense(q, k, v, causal)[0], cost=_large_square_made),

@@ -159,7 +159,7 @@ generate_cached = Check(
             "every token read once",
             _no_call_too_many,
             "The model has p + n − 1 tokens to read, in n calls: the prompt, then every new token but the last.",
-        ),
+        )
     ],
     cases=[
         explicit_case("a prompt of 4, 6 new tokens", riddle_model(101), random_prompt(2, 4, 101), 6),

@@ -126,7 +126,7 @@ shift_targets = Check(
             lambda output, *_: not any(part.is_floating_point() for part in output),
             "Your tokens have become floats, and an embedding can't be indexed with them. `torch.ones` and `torch.zeros` "
             "make floats, and so does a −100.0 with a point; `torch.full_like` keeps the dtype of the tokens.",
-        ),
+        )
     ],
     misconceptions=wrong_answers(
         __file__,

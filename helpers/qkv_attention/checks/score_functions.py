@@ -135,10 +135,7 @@ general_score = _score(
 )
 
 dot_score = _score(
-    scores.dot_score,
-    WIDE,
-    transposed=lambda q, k: k @ q.mT,
-    dot_weights=lambda q, k: torch.softmax(q @ k.mT, dim=-1),
+    scores.dot_score, WIDE, transposed=lambda q, k: k @ q.mT, dot_weights=lambda q, k: torch.softmax(q @ k.mT, dim=-1)
 )
 
 scaled_dot_score = _score(
