@@ -3,8 +3,7 @@ renders what a student wrote. What exceeds the limits is one exception here and 
 
 A server process imports a module once and forks for every call, so that a call costs about ten milliseconds and what
 one call spoils is gone with it. Arguments travel as pickles to the child, which is ours; answers come back as JSON
-alone, for the child has handled what is not.
-"""
+alone, for the child has handled what is not."""
 
 import json
 import os
@@ -38,8 +37,7 @@ class CallFailed(Exception):
 def call(function: Callable, *arguments: Any, seconds: float = SECONDS, memory: int = MEMORY) -> Any:
     """What `function(*arguments)` returns, as JSON keeps it: a module's function, plain arguments.
 
-    seconds: of processor time; memory: bytes beside what the server has. Raises TooMuch, Failed.
-    """
+    seconds: of processor time; memory: bytes beside what the server has. Raises TooMuch, Failed."""
     task = pickle.dumps((function.__module__, function.__name__, arguments, seconds, memory))
     with _server.lock:
         kind, answer = _server.ask(function.__module__, task)

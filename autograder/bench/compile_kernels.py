@@ -3,8 +3,7 @@ autograder.bench.compile_kernels`.
 
 Triton writes assembly for any target, and the assembler that it brings along says how many registers a thread takes and
 how many bytes were spilled to memory for want of them. Exit status 1 if a configuration of `helpers/tiles.py` spills or
-does not fit.
-"""
+does not fit."""
 
 import argparse
 import json
@@ -34,8 +33,7 @@ class Job:
     """One kernel for one architecture and heads of width d, with the tiles of a table ("teaching", "tuned" or
     "float32").
 
-    even: the lengths are multiples of 16, which Triton makes use of.
-    """
+    even: the lengths are multiples of 16, which Triton makes use of."""
 
     table: str
     kernel: str

@@ -2,8 +2,7 @@
 
 On the CPU one thread computes attention the naive way, by PyTorch's own operator (SDPA) and by the tiled reference of
 the course. Each runs in a process of its own, so that its peak memory can be told from the system's high-water mark.
-Where there is a GPU, bench_flash_gpu measures the kernels there.
-"""
+Where there is a GPU, bench_flash_gpu measures the kernels there."""
 
 import argparse
 import json

@@ -1,8 +1,7 @@
 """How fast the kernels of the course are on a GPU: forward and backward of the teaching and the tuned kernel, beside
 PyTorch's own flash and cuDNN kernels and a large matrix product, all timed in one run, and all compared with float32.
 
-Every length has as many tokens (b · n) and features (h · d) as every other, so the speeds can be compared.
-"""
+Every length has as many tokens (b · n) and features (h · d) as every other, so the speeds can be compared."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -11,8 +11,8 @@ from typing import Any
 from nbformat import NotebookNode
 
 from autograder import notebooks
+from autograder.course import visibility
 from autograder.course.paths import Course
-from autograder.course.visibility import room
 from autograder.errors import CourseError
 
 
@@ -42,7 +42,7 @@ class Exercise:
 
     def hidden_cases(self) -> Any:
         """More cases, as the check's `cases=` takes them; None where there is no such list."""
-        return getattr(companion("hidden", self.unit), self.id, None)
+        return getattr(companion("hidden", self.unit, self.id), self.id, None)
 
     def wrong_answers(self) -> Iterator[tuple[str, tuple[Callable, ...]]]:
         """Every misconception: its name, and the answers to call the check with."""
@@ -50,7 +50,7 @@ class Exercise:
 
     def alternatives(self) -> dict[str, tuple[Callable, ...]]:
         """Every right answer in another style, by the style's name."""
-        found = getattr(companion("alternatives", self.unit), self.id, {})
+        found = getattr(companion("alternatives", self.unit, self.id), self.id, {})
         return {style: answers if isinstance(answers, tuple) else (answers,) for style, answers in found.items()}
 
     def references(self) -> tuple[Callable, ...]:
@@ -134,6 +134,6 @@ def _call(node: ast.Call) -> Call:
     return Call(node.func.attr, tuple(ast.unparse(answer) for answer in node.args), value, cases)
 
 
-def companion(package: str, unit: str) -> ModuleType | None:
-    """A unit's module in a folder of `autograder`: `autograder.hidden.qkv_attention`; None where the unit has none."""
-    return load(f"autograder.{package}.{room(unit)}")
+def companion(kind: str, unit: str, exercise: str) -> ModuleType | None:
+    """The module in a folder of `autograder` with what belongs to an exercise, or None (visibility.companion)."""
+    return load(visibility.companion(kind, unit, exercise))

@@ -11,9 +11,18 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from autograder import notebooks
-from autograder.course import build, cell_headers, dependencies, exercises, previews, sections, table_of_contents
+from autograder.course import (
+    build,
+    cell_headers,
+    dependencies,
+    exercises,
+    hint_files,
+    previews,
+    sections,
+    table_of_contents,
+)
 from autograder.course.paths import PACKAGES, Course
-from autograder.course.visibility import room, room_files, syllabus_ids
+from autograder.course.visibility import companion, room, room_files, syllabus_ids
 from autograder.errors import CourseError
 
 REGIONS = ("SOLUTION", "HIDDEN TESTS", "MARK SCHEME")
@@ -74,6 +83,7 @@ def _unit(course: Course, unit: str, syllabus: dict, read: Read) -> Iterator[str
     yield from sections.problems(course, unit, notebook)
     yield from table_of_contents.problems(notebook)
     yield from previews.problems(notebook, course.source(unit).parent, unit[:2])
+    yield from hint_files.problems(unit)
     yield from _cross_references(course, notebook, read)
 
 
@@ -187,10 +197,10 @@ def _companions(unit: str, name: str) -> Iterator[str]:
     """What stands in other files under the exercise's name: hidden cases, alternatives, misconceptions."""
     if not hasattr(exercises.load(f"autograder.hidden.{room(unit)}"), name):
         yield f"autograder/hidden/{room(unit)}.py has no {name}: write its hidden cases (an empty list if none)"
-    found = getattr(exercises.load(f"autograder.alternatives.{room(unit)}"), name, {})
+    found = getattr(exercises.companion("alternatives", unit, name), name, {})
     if len(found) < ALTERNATIVES:
         yield (
-            f"autograder/alternatives/{room(unit)}.py has {len(found) or 'no'} {name}: "
+            f"{companion('alternatives', unit, name).replace('.', '/')}.py has {len(found) or 'no'} {name}: "
             f"write right answers in {ALTERNATIVES} other styles at least"
         )
     check = exercises.find_check(name)

@@ -1,8 +1,7 @@
 """Puts a handed-in notebook back into the form in which it was released, and says what was mended. Without this a
 copied cell ends nbgrader's whole batch, a deleted test cell is a silent 0, and so are lost marks (nbgrader's metadata).
 
-Only the form is mended: no answer is changed, and none is made up.
-"""
+Only the form is mended: no answer is changed, and none is made up."""
 
 import ast
 from collections.abc import Iterator
@@ -27,8 +26,7 @@ CODE_STUB, TEXT_STUB = "raise NotImplementedError", "*Your answer here.*"
 def repair(notebook: NotebookNode, original: NotebookNode) -> list[str]:
     """Mends `notebook` in place after the instructor's notebook of its unit. Returns one line for each repair.
 
-    Raises NoCourseCells where nothing shows that it is a notebook of the unit at all.
-    """
+    Raises NoCourseCells where nothing shows that it is a notebook of the unit at all."""
     wanted = {name: cell for cell in original.cells if (name := grade_id(cell))}
     lines = _tidy(notebook, wanted)
     if not any(name in wanted for name, _ in _marked(notebook)):

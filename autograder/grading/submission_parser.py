@@ -31,8 +31,7 @@ class Rejected(Exception):
 def unit_of(data: bytes, units: dict[str, list[str]]) -> dict:
     """{"unit": the unit whose marked cells the notebook in a file has most of, or None}, or {"rejected": why}.
 
-    units: unit → the grade_ids of its cells.
-    """
+    units: unit → the grade_ids of its cells."""
     try:
         return {"unit": _unit(_parsed(data), units)}
     except Rejected as reason:

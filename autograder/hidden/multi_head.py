@@ -28,8 +28,9 @@ head_parameters = [random_case(d=6, h=6, d_h=1), random_case(d=20, h=2, d_h=3)]
 head_flops = [random_case(n=1, d=6, h=6, d_h=1), random_case(n=33, d=20, h=2, d_h=3)]
 heads_as_sum = [parts_case("5 heads of width 3, d = 15", 1, 5, 2, 3, 15), parts_case("one head", 2, 1, 3, 4, 6)]
 grouped_query_attention = [
-    random_case(b=2, h=12, h_kv=4, n=3, m=5, d_h=6), random_case(b=1, h=9, h_kv=3, n=6, m=4, d_h=5, dtype=torch.float64),
-]  # fmt: skip
+    random_case(b=2, h=12, h_kv=4, n=3, m=5, d_h=6),
+    random_case(b=1, h=9, h_kv=3, n=6, m=4, d_h=5, dtype=torch.float64),
+]
 two_hand_made_heads = {
     part: [
         token_sequences("4 kinds of token, n = 20", 4, 20, 20),

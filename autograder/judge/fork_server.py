@@ -3,8 +3,7 @@ second instead of two seconds. They have one thread and no IPython shell, or the
 
 The *root* imports what any kernel needs sooner or later. For each unit it is forked twice: the students' branch has
 nothing of the course in its memory but what answers questions there; the judge's has the unit's checks too. Whoever
-judges (a Dask worker, formgrader) starts a root once and keeps it.
-"""
+judges (a Dask worker, formgrader) starts a root once and keeps it."""
 
 import gc
 import importlib

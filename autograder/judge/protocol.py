@@ -5,8 +5,7 @@ scratch as plain Python values and plain `torch.Tensor`s, so a student's subclas
 Functions, classes and other objects stay at home too: a number goes over in their place (see `Endpoint`).
 
 Who hands notebooks to kernels sends and hears plain values alone, and has no need of PyTorch: it is imported with the
-first tensor.
-"""
+first tensor."""
 
 from __future__ import annotations
 
@@ -438,8 +437,7 @@ class Endpoint:
     objects: what stays at home, by the number that went over in its place.
     stand_in: makes what stands for an object of the other side, from (endpoint, number, kind, name).
     answer: serves one question, from (endpoint, question), and returns the answer's value.
-    named: whether the other side learns what is exported: the judge's functions are all alike to a student's kernel.
-    """
+    named: whether the other side learns what is exported: the judge's functions are all alike to a student's kernel."""
 
     def __init__(self, wire: Wire, stand_in: Callable, answer: Callable[[Endpoint, dict], Any], named: bool = True):
         self.wire, self.stand_in, self.answer, self.named = wire, stand_in, answer, named

@@ -3,8 +3,7 @@ values go out, and no more than values ever does; scores are made elsewhere (see
 
 The kernel runs the student's cells. Where a test cell stands in the notebook it takes down what every name means there.
 After the last cell it forks, and the forks answer the judge's questions: one for the cases that a card shows, one for
-hidden ones. What a question does to them, no cell sees.
-"""
+hidden ones. What a question does to them, no cell sees."""
 
 import contextlib
 import gc

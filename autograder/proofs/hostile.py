@@ -2,8 +2,7 @@
 
 They are one class of a throw-away course, and take the way that any submission takes: repair, nbgrader's sanitising
 steps, the judge. A notebook is held if every item came out as it must, the instructor is told why, nothing leaked, and
-neither the gradebook, nor the solutions, nor what others handed in has changed.
-"""
+neither the gradebook, nor the solutions, nor what others handed in has changed."""
 
 import hashlib
 import importlib

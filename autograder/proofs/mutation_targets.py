@@ -2,12 +2,13 @@
 be run anew.
 
 A model solution comes from its notebook's cells, a right alternative from its unit's module. Both are taken apart in
-the same way.
-"""
+the same way."""
 
 import ast
+import importlib
 import inspect
 import linecache
+import re
 import symtable
 import types
 from collections.abc import Callable, Iterator
@@ -55,10 +56,10 @@ def mutation_targets(course: Course, exercise: Exercise) -> Iterator[MutationTar
     lines = [(source, notebooks.grade_id(cell) == exercise.id) for cell in cells for source in statements(cell.source)]
     lines = lines[: max((i for i, (_, own) in enumerate(lines, start=1) if own), default=len(lines))]
     yield _program(MODEL, [source for source, _ in lines], exercise.answers, {source for source, own in lines if own})
-    module = companion("alternatives", exercise.unit)
+    module = companion("alternatives", exercise.unit, exercise.id)
     if module is None:
         return
-    lines = statements(inspect.getsource(module))
+    lines = _with_siblings(module)
     tables = _styles(lines, exercise)
     lines = [line for line in _until(lines, exercise.id) if not _is_table(line)]
     for style, wanted in tables.items():
@@ -72,6 +73,15 @@ def statements(source: str) -> list[str]:
     """The statements at the top of a source that bind names: imports, definitions, assignments."""
     kinds = (*DEFINITIONS, ast.Import, ast.ImportFrom)
     return [ast.unparse(node) for node in ast.parse(source).body if isinstance(node, kinds)]
+
+
+def _with_siblings(module: types.ModuleType) -> list[str]:
+    """The statements of a module, those of another exercise's module in the place of the import from it."""
+    lines = []
+    for line in statements(inspect.getsource(module)):
+        found = re.match(r"from (autograder\.\S+) import", line)
+        lines += _with_siblings(importlib.import_module(found[1])) if found else [line]
+    return list(dict.fromkeys(lines))
 
 
 def _program(style: str, lines: list[str], wanted: tuple[str, ...], own: set[str]) -> MutationTarget:

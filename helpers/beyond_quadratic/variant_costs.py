@@ -1,6 +1,7 @@
 """FLOPs of the matrix products of each kind of attention, for n tokens of width d: a multiply-add is 2.
 
-They are those of the references beside this file, to the digit; sums, softmaxes and masks are left out, as PyTorch's counter does.
+They are those of the references beside this file, to the digit; sums, softmaxes and masks are left out, as PyTorch's
+counter does.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""What a Transformer really does for one more token, with a cache and without: FLOPs counted, seconds and bytes measured."""
+"""What a Transformer really does for one more token, with a cache and without: FLOPs, seconds and bytes, measured."""
 
 import math
 import time

@@ -2,8 +2,7 @@
 seconds, but an audited tool builds the walls, and nothing was forked: a kernel that wants a GPU can have one.
 
 As root, bubblewrap leaves all capabilities unless told otherwise; here three are left, with which the kernel's first
-process gives up root before it runs anything of a student's.
-"""
+process gives up root before it runs anything of a student's."""
 
 import json
 import os
@@ -92,7 +91,7 @@ def wrapped(walls: Walls) -> list[str]:
         *own_files, *closed,
         "--proc", "/proc", "--dev", "/dev", "--perms", "1777", *size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev",
         "--chdir", SCRATCH, "--remount-ro", "/",
-    ]  # fmt: skip
+    ]  # fmt: skip # a drawn table
 
 
 def _shown(path: str) -> list[str]:

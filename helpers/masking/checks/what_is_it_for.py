@@ -14,10 +14,5 @@ what_is_it_for = Check(
     quiz=True,
     drive=choice,
     cases=[explicit_case("your choice")],
-    misconceptions=wrong_answers(
-        __file__,
-        half_work=lambda: "a",
-        to_generate=lambda: "c",
-        padding=lambda: "d",
-    ),
+    misconceptions=wrong_answers(__file__, half_work=lambda: "a", to_generate=lambda: "c", padding=lambda: "d"),
 )

@@ -14,10 +14,5 @@ why_before_softmax = Check(
     quiz=True,
     drive=choice,
     cases=[explicit_case("your choice")],
-    misconceptions=wrong_answers(
-        __file__,
-        speed=lambda: "a",
-        zeros=lambda: "b",
-        negative=lambda: "d",
-    ),
+    misconceptions=wrong_answers(__file__, speed=lambda: "a", zeros=lambda: "b", negative=lambda: "d"),
 )
