@@ -125,7 +125,7 @@ copy_without_mask = Check(
         mean_of_means=loss(over=mean_of_means),
         mean_of_means_with_0=loss(over=lambda values, targets: mean_of_means(values, targets, at_least=1)),
         mean_of_full_means=loss(over=mean_of_full_means),
-        one_maximum=loss(shares(Tensor.max), mean_of_kept),
+        one_maximum=loss(shares(torch.max), mean_of_kept),
         one_maximum_logsumexp=loss(logsumexp_by_hand, mean_of_kept),
         no_softmax=loss(lambda logits: logits),
         probability=loss(lambda logits: logits.softmax(-1)),
@@ -141,7 +141,7 @@ copy_without_mask = Check(
         ),
         token_0_ignored=loss(over=lambda values, targets: values[targets > 0].mean()),
         most_likely=lambda logits, targets: -mean(_log_softmax(logits).amax(-1), targets),
-        no_minus=loss(of=torch.neg),
+        no_minus=loss(of=lambda picked: -picked),
         over_sequences=loss(lambda logits: logits.log_softmax(0)),
         normaliser_cut_off=loss(lambda logits: logits - logits.detach().logsumexp(-1, keepdim=True)),
         cut_off=Wrong(

@@ -39,12 +39,12 @@ def _wanted(tokens, lengths, end) -> Tensor:
     return reference(tokens, lengths, end)[1]
 
 
-def marked(of: Callable, by: int | None = -100, since: int = 1) -> Callable[..., Tensor]:
-    """What `of` gives, overwritten from `since` places after the last real token on; by None: with the end token."""
+def marked(of: Callable, by: Callable = lambda end: -100, since: int = 1) -> Callable[..., Tensor]:
+    """What `of` gives, overwritten from `since` places after the last real token on."""
 
     def answer(tokens, lengths, end) -> Tensor:
         row = of(tokens, lengths, end)
-        return row.masked_fill(torch.arange(row.shape[1]) >= lengths[:, None] + since, end if by is None else by)
+        return row.masked_fill(torch.arange(row.shape[1]) >= lengths[:, None] + since, by(end))
 
     return answer
 
@@ -136,8 +136,8 @@ shift_targets = Check(
         no_end=pair(marked(_ended, since=0)),
         padding_kept=pair(_ended),
         end_at_the_edge=pair(rolled(-1)),
-        padding_0=pair(marked(_ended, by=0)),
-        ends_in_padding=pair(marked(_ended, by=None)),
+        padding_0=pair(marked(_ended, by=lambda end: 0)),
+        ends_in_padding=pair(marked(_ended, by=lambda end: end)),
         inputs_as_targets=pair(inputs=_ended),
         end_at_the_edge_ignored=pair(marked(rolled(-1))),
         ends_in_all_rows=pair(ends_in_all_rows(_wanted)),
@@ -150,8 +150,8 @@ shift_targets = Check(
         floats_on_the_way=Wrong(
             lambda *args: tuple(part.float().long() for part in reference(*args)), recognise=_rounded_to_float32
         ),
-        inputs_overwritten=pair(inputs=marked(_inputs, by=None)),
-        inputs_0=pair(inputs=marked(_inputs, by=0)),
+        inputs_overwritten=pair(inputs=marked(_inputs, by=lambda end: end)),
+        inputs_0=pair(inputs=marked(_inputs, by=lambda end: 0)),
         floats=Wrong(
             lambda *args: tuple(part.float() for part in reference(*args)),
             recognise=lambda seen: any(part.is_floating_point() for part in seen.output),

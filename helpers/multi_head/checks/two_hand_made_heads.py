@@ -11,7 +11,6 @@ from helpers.engine.check import Check, CheckGroup
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import induction
-from ..induction import Head
 
 __all__ = ["two_hand_made_heads"]
 
@@ -128,7 +127,7 @@ def _written_besides(run: Callable, reference: Callable) -> Callable:
 # ------------------------------------------------------------------------------------------------------- previous token
 
 
-def _shifted(v, n, shift, strength=30.0, read=0, write=1) -> Head:
+def _shifted(v, n, shift, strength=30.0, read=0, write=1) -> tuple[Tensor, ...]:
     """Every position asks for the one `shift` further on; it reads and writes a part: 0 token, 1 empty, 2 position."""
     d = 2 * v + n
     w_q, w_k, w_v, w_o = torch.zeros(d, n), torch.zeros(d, n), torch.zeros(d, v), torch.zeros(v, d)
@@ -140,10 +139,10 @@ def _shifted(v, n, shift, strength=30.0, read=0, write=1) -> Head:
     return w_q, w_k, w_v, w_o
 
 
-def previous(shift: int = -1, **changed: Callable) -> Callable[..., Head]:
+def previous(shift: int = -1, **changed: Callable) -> Callable[..., tuple[Tensor, ...]]:
     """Such a head with some matrices changed: `w_v=…` of what it was, the identity (d, d) and v."""
 
-    def head(v, n) -> Head:
+    def head(v, n) -> tuple[Tensor, ...]:
         eye, made = torch.eye(2 * v + n), zip(("w_q", "w_k", "w_v", "w_o"), _shifted(v, n, shift), strict=True)
         return tuple(changed[name](w, eye, v) if name in changed else w for name, w in made)
 
@@ -227,7 +226,9 @@ first_token_head = Check(
 # ------------------------------------------------------------------------------------------------------------ induction
 
 
-def _matching(v, n, *, asks=0, answers=1, match=60.0, rest=30.0, read=0, write=0, resting=None, slope=0.0) -> Head:
+def _matching(
+    v, n, *, asks=0, answers=1, match=60.0, rest=30.0, read=0, write=0, resting=None, slope=0.0
+) -> tuple[Tensor, ...]:
     """A head that compares two parts of the stream (0 token, 1 token before), and rests on position 0."""
     d, d_h = 2 * v + n, v + 2
     w_q, w_k, w_v, w_o = torch.zeros(d, d_h), torch.zeros(d, d_h), torch.zeros(d, v), torch.zeros(v, d)
@@ -242,7 +243,7 @@ def _matching(v, n, *, asks=0, answers=1, match=60.0, rest=30.0, read=0, write=0
     return w_q, w_k, w_v, w_o
 
 
-def _never_itself(v, n) -> Head:
+def _never_itself(v, n) -> tuple[Tensor, ...]:
     """A right head from which a position's score with itself is subtracted: each asks, with a minus, for its own."""
     w_q, w_k, *others = _matching(v, n)
     place = torch.cat([torch.zeros(2 * v, n), torch.eye(n)])
