@@ -8,6 +8,7 @@ import ast
 import builtins
 import dis
 import inspect
+import math
 import textwrap
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
@@ -113,7 +114,8 @@ class _Carrier:
             kind = ast.Tuple if isinstance(value, tuple) else ast.List
             return kind([self._written_out(function, used, part) for part in value], ast.Load())
         if type(value) in CONSTANTS:
-            return ast.parse(repr(value), mode="eval").body
+            endless = isinstance(value, float) and not math.isfinite(value)  # repr says "inf", which is a name
+            return ast.parse(f"float('{value}')" if endless else repr(value), mode="eval").body
         if is_dataclass(value) and _is_ours(type(value).__module__, function):
             if id(value) not in self.names:
                 made = self._companion(type(value).__name__, type(value))
