@@ -8,10 +8,10 @@ from typing import Any
 
 from nbformat import NotebookNode
 
-from autograder.judge.clock import Clock
 from autograder.judge.config import JudgeConfig, Limits
 from autograder.judge.kernel_manager import KernelManager, kernel_manager
 from autograder.judge.submission import judge_in_two_kernels
+from autograder.judge.timings import Clock
 
 __all__ = ["JudgeConfig", "Limits", "Written", "judge"]
 

@@ -18,7 +18,6 @@ from nbformat.v4 import new_output
 
 from autograder import notebooks
 from autograder.judge import outputs
-from autograder.judge.clock import Clock
 from autograder.judge.config import SPARE
 from autograder.judge.fork_server import JUDGE, STUDENT
 from autograder.judge.kernel import TOO_LONG, Kernel
@@ -26,6 +25,7 @@ from autograder.judge.kernel_manager import KernelManager, timeout_factor
 from autograder.judge.protocol import BorderError, Closed, ReplyTimeout, read
 from autograder.judge.sandbox.namespaces import GRACE
 from autograder.judge.sanitize_outputs import sanitize_outputs
+from autograder.judge.timings import Clock
 
 TRIES = 4  # kernels for one notebook
 SOON = 5.0  # seconds; a test cell that took longer is not run twice

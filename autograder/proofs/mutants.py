@@ -23,19 +23,19 @@ OPERATORS: dict[type, type] = {
     ast.RShift: ast.LShift, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.And: ast.Or,
     ast.Or: ast.And,
-}  # fmt: skip
+}  # fmt: skip # a drawn table
 TURNED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
 WORDS = (
     ("max", "min"), ("amax", "amin"), ("argmax", "argmin"), ("maximum", "minimum"), ("tril", "triu"), ("sum", "mean"),
     ("ones", "zeros"), ("exp", "exp2"), ("log", "log2"), ("ceil", "floor"), ("repeat_interleave", "repeat"),
     ("any", "all"), ("int8", "uint8"), ("float32", "float16"), ("float64", "float32"),
-)  # fmt: skip
+)  # fmt: skip # a drawn table
 KIN = (
     ("q", "k", "v"), ("w_q", "w_k", "w_v", "w_o"), ("keys", "values"), ("n", "m"), ("d", "d_v", "d_h", "d_k", "d_ff"),
     ("h", "h_kv"), ("block_q", "block_k", "BLOCK_Q", "BLOCK_K"), ("rows", "columns"), ("row", "column"), ("i", "j"),
     ("start", "stop", "end"), ("dq", "dk", "dv"), ("first", "last"), ("old", "new"), ("top", "total"),
     ("query", "key", "value"),
-)  # fmt: skip
+)  # fmt: skip # a drawn table
 """Names of the same kind, which are easily taken for one another; so are inputs of one type, and what is unpacked
 together."""
 
@@ -444,7 +444,7 @@ _MAKERS: dict[type, Callable] = {
     ast.BinOp: _binary, ast.AugAssign: _augmented, ast.Compare: _compare, ast.BoolOp: _boolean, ast.UnaryOp: _unary,
     ast.Constant: _constant, ast.Name: _name, ast.Attribute: _attribute, ast.Call: _call, ast.Slice: _slice,
     ast.Subscript: _subscript, ast.IfExp: _either, ast.Return: _returned, ast.If: _test, ast.While: _test,
-}  # fmt: skip
+}  # fmt: skip # a drawn table
 
 # --------------------------------------------------------------------------------------------------------- other bodies
 

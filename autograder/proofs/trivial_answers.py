@@ -21,9 +21,20 @@ POINTS = 8.0
 SEED = 7
 
 VALUES: dict[str, Any] = {
-    "None": None, "True": True, "False": False, "0": 0, "1": 1, "0.5": 0.5, "''": "", "'a'": "a", "[]": [], "()": (),
-    "{}": {}, "a tensor of 0": torch.zeros(()), "a tensor of 1": torch.ones(()),
-}  # fmt: skip
+    "None": None,
+    "True": True,
+    "False": False,
+    "0": 0,
+    "1": 1,
+    "0.5": 0.5,
+    "''": "",
+    "'a'": "a",
+    "[]": [],
+    "()": (),
+    "{}": {},
+    "a tensor of 0": torch.zeros(()),
+    "a tensor of 1": torch.ones(()),
+}
 
 
 @dataclass

@@ -7,7 +7,7 @@ import torch
 
 from helpers import plots
 from helpers.flash_attention import flash
-from helpers.flash_attention.plots.flash import Walk, _film
+from helpers.flash_attention.plots.tile_walk import Walk, _film
 from helpers.measuring.live_memory import peak_bytes
 from helpers.qkv_attention.attention import scaled_dot_product_attention
 

@@ -91,7 +91,7 @@ def wrapped(walls: Walls) -> list[str]:
         *own_files, *closed,
         "--proc", "/proc", "--dev", "/dev", "--perms", "1777", *size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev",
         "--chdir", SCRATCH, "--remount-ro", "/",
-    ]  # fmt: skip
+    ]  # fmt: skip # a drawn table
 
 
 def _shown(path: str) -> list[str]:

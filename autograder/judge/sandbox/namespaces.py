@@ -483,7 +483,7 @@ _DENIED = {
                 "mq_open": 180, "add_key": 217, "request_key": 218, "keyctl": 219, "bpf": 280, "perf_event_open": 241,
                 "userfaultfd": 282, "io_uring_setup": 425, "open_by_handle_at": 265, "pidfd_getfd": 438, "chroot": 51,
                 "capset": 91},
-}  # fmt: skip
+}  # fmt: skip # a drawn table
 _MACHINE = platform.machine()
 _NUMBERS = _DENIED.get(_MACHINE, {})
 _ARCH, _CLONE = {"x86_64": (0xC000003E, 56), "aarch64": (0xC00000B7, 220)}.get(_MACHINE, (0, 0))
