@@ -92,7 +92,9 @@ def compiled(job: Job) -> Compiled:
 
 def _arguments(names: list[str], constants: dict, dtype: str, even: bool) -> tuple[dict, dict, dict]:
     """Types, values known at compile time, and attributes, as a launch with aligned, contiguous tensors has them."""
-    types, values, attributes = {}, {}, {}
+    types: dict = {}
+    values: dict = {}
+    attributes: dict = {}
     aligned = [["tt.divisibility", 16]]
     for place, name in enumerate(names):
         if name in constants:

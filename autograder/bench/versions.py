@@ -24,7 +24,7 @@ from helpers.engine.mime import MIME
 
 COLAB = {"torch": "2.11.0", "numpy": "2.1.3", "matplotlib": "3.10.0"}  # its image of August 2026
 SETS = ("oldest", "newest", "colab")
-RUNNER = ("ipykernel", "nbconvert")
+RUNNER = ["ipykernel", "nbconvert"]
 SECONDS = 900
 
 

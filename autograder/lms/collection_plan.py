@@ -189,8 +189,9 @@ def _equal(course: Course, units: list[str], known: Known) -> list[list[str]]:
 def _told(plan: Plan, dues: Deadlines) -> list[str]:
     """What a person should look at: one line for each kind of thing."""
     lines = [f"equal files: {', '.join(group)}" for group in plan.equal]
-    for unit in sorted({unit for _, unit in plan.missing or []}):
-        lines.append(f"missing {unit[:2]}: {_some([name for name, of in plan.missing if of == unit])}")
+    missing = plan.missing or []
+    for unit in sorted({unit for _, unit in missing}):
+        lines.append(f"missing {unit[:2]}: {_some([name for name, of in missing if of == unit])}")
     if late := [step.chosen.student_id for step in plan.steps if step.late]:
         lines.append(f"late: {_some(late)}")
     if of_files := sum(step.chosen.time_from == "file" for step in plan.steps):
