@@ -128,7 +128,7 @@ def _assembled(ptx: str, arch: int) -> tuple[int, int]:
         ]
         said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
     spilled = sum(int(number) for number in re.findall(r"(\d+) bytes spill", said))
-    return int(re.search(r"Used (\d+) registers", said)[1]), spilled
+    return int(re.findall(r"Used (\d+) registers", said)[0]), spilled
 
 
 def show(found: list[Compiled]) -> None:

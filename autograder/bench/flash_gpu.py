@@ -51,7 +51,7 @@ class Shape:
 
 # --------------------------------------------------------------------------------------------------------- who competes
 
-Call = Callable[[], object]
+Call = Callable[[], tuple]
 
 
 def _kernel(

@@ -76,7 +76,7 @@ def run(python: Path, notebook: NotebookNode, folder: Path) -> NotebookNode:
     """The notebook after all its cells have run. Raises CalledProcessError where one fails."""
     path = folder / "notebook.ipynb"
     notebooks.write(notebook, path)
-    command = [python, "-m", "nbconvert", "--to", "notebook", "--inplace", "--execute", "--log-level=ERROR", path]
+    command: list = [python, "-m", "nbconvert", "--to", "notebook", "--inplace", "--execute", "--log-level=ERROR", path]
     subprocess.run(command, check=True, cwd=folder, timeout=SECONDS)
     return notebooks.read(path)
 

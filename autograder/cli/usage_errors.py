@@ -26,7 +26,7 @@ class OneLineGroup(TyperGroup):
 
 
 def _end(error: Any) -> None:
-    """Ends the process with the line; without one where no argument was given, for then the help stands there already."""
+    """Ends the process with the line; without one where no argument was given, for then the help is there already."""
     words = " ".join(printable(error.format_message()).split())
     if words:
         place = getattr(error.ctx, "command_path", "attn") if getattr(error, "ctx", None) else "attn"

@@ -129,7 +129,7 @@ def _is_check_call(node: ast.AST) -> bool:
 def _call(node: Any) -> Call:
     options = {option.arg: option.value for option in node.keywords}
     points = options.get("points")
-    value = points.value if isinstance(points, ast.Constant) else None
+    value: Any = points.value if isinstance(points, ast.Constant) else None
     cases = ast.unparse(options["cases"]) if "cases" in options else ""
     return Call(node.func.attr, tuple(ast.unparse(answer) for answer in node.args), value, cases)
 

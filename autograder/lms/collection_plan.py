@@ -147,7 +147,7 @@ def _there(course: Course, student: str, unit: str, staging: Path) -> tuple[list
 def _time(text: str) -> datetime | None:
     from nbgrader.utils import parse_utc
 
-    return timestamps.from_gradebook(parse_utc(text)).replace(microsecond=0) if text else None
+    return timestamps.to_utc(parse_utc(text).replace(tzinfo=UTC)) if text else None
 
 
 def read_attempt(course: Course, one: Attempt, staging: Path) -> Path | None:

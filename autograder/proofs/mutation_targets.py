@@ -108,7 +108,7 @@ def _styles(lines: list[str], exercise: Exercise) -> dict[str, tuple[str, ...]]:
     if not isinstance(table, ast.Dict):
         return {}
     several = len(exercise.answers) > 1
-    found = {
+    found: dict[str, Any] = {
         ast.literal_eval(key): value
         for key, value in zip(table.keys, table.values, strict=True)
         if isinstance(key, ast.Constant)
