@@ -71,4 +71,4 @@ bench-import: setup
 
 # ARGS="oldest newest colab --units 00 02"
 versions: setup
-	@$(BIN)/python -m autograder.bench.versions $(ARGS)
+	@$(BIN)/python -m autograder.bench.supported_versions $(ARGS)

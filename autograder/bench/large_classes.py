@@ -19,7 +19,7 @@ from pathlib import Path
 from nbgrader.api import Gradebook
 
 from autograder import notebooks
-from autograder.bench.killed_processes import small_course
+from autograder.bench.crash_recovery import small_course
 from autograder.course.paths import PACKAGES, Course
 from autograder.proofs.hostile import UNIT, hand_in, notebooks_of_all_kinds, solved_by_a_student
 

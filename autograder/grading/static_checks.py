@@ -17,7 +17,7 @@ from nbformat import NotebookNode
 
 from autograder import notebooks
 from autograder.course.visibility import rooms_out_of_reach
-from autograder.judge.cells import unknown_names
+from autograder.judge.cell_source import unknown_names
 
 FORBIDDEN, COMPUTED, EVADES = "forbidden", "computed", "evades"
 UNREADABLE = "source that can't be read"

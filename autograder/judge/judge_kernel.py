@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from autograder.judge import proxies
-from autograder.judge.cells import unknown_names, without_repeats
+from autograder.judge.cell_source import unknown_names, without_repeats
 from autograder.judge.protocol import BorderError, Endpoint, Packer, Wire, read
 from autograder.judge.shell import CapturedOutput, Shell, messages, new_shell, run_cell
 from autograder.judge.torch_warmup import warm_up_torch

@@ -12,7 +12,7 @@ from autograder import notebooks
 from autograder.grading.judge_notebook import judge_notebook, static_rules
 from autograder.grading.static_checks import find_forbidden
 from autograder.judge import outputs
-from autograder.judge.cells import unknown_names
+from autograder.judge.cell_source import unknown_names
 from autograder.judge.judge import Limits
 from autograder.judge.kernel import Kernel
 from autograder.judge.kernel_manager import KernelManager

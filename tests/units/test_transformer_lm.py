@@ -13,7 +13,7 @@ from torch import nn
 from helpers import check, plots
 from helpers.sections import heading
 from helpers.style import EDGE, WEIGHT
-from helpers.transformer_lm import ablations, grammar, layers, masked_lm, positions, sampling, training, weights
+from helpers.transformer_lm import ablations, grammar, layers, masked_lm, positions, pytorch_weights, sampling, training
 from helpers.transformer_lm.plots import model_map
 from helpers.transformer_lm.plots import training as training_plots
 from helpers.transformer_lm.transformer import GPT2_SMALL, Block, Config, DecoderLM, lm_parameters
@@ -105,12 +105,12 @@ def test_weights_come_from_pytorchs_layer_and_go_back():
     theirs = nn.TransformerEncoderLayer(12, 3, 48, dropout=0.0, batch_first=True, norm_first=True, activation="gelu")
     theirs.double(), nn.init.normal_(theirs.self_attn.in_proj_bias), nn.init.normal_(theirs.norm1.weight)
     ours = Block(12, 3, 3, bias=True, rotary=False).double()
-    ours.load_state_dict(weights.from_torch(theirs))
+    ours.load_state_dict(pytorch_weights.from_torch(theirs))
     causal = torch.full((5, 5), -torch.inf, dtype=torch.float64).triu(1)
     same_values_and_gradients(
         lambda x: ours(x, torch.arange(5)[None], causal[None]), lambda x: theirs(x, src_mask=causal), randn(2, 5, 12)
     )
-    back = weights.to_torch(ours)
+    back = pytorch_weights.to_torch(ours)
     assert back.keys() == theirs.state_dict().keys()
     assert all(torch.equal(back[name], value) for name, value in theirs.state_dict().items())
 

@@ -1,4 +1,4 @@
-"""Grading while somebody kills its processes: `python -m autograder.bench.killed_processes`.
+"""Grading while somebody kills its processes: `python -m autograder.bench.crash_recovery`.
 
 Each time a fresh class is graded, and a worker, the warm process or the main process gets SIGKILL at a random moment.
 Then `attn grade` runs once more. Every score must be that of an undisturbed run, every page be there, and no process

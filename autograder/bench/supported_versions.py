@@ -1,7 +1,7 @@
 """Guard against rot: units run from top to bottom, as released and with the right answers, in fresh environments that
 have the oldest versions which pyproject.toml allows, the newest that pip finds, and those of Colab's image.
 
-    python -m autograder.bench.versions [oldest] [newest] [colab] [--units 00 02] [--pin torch==2.13.0+cpu]
+    python -m autograder.bench.supported_versions [oldest] [newest] [colab] [--units 00 02] [--pin torch==2.13.0+cpu]
 
 A pin is for a machine that can't download gigabytes: PyTorch's own index has builds for the CPU. The supported ranges
 stand in one place: `dependencies` in pyproject.toml."""
