@@ -18,7 +18,7 @@ def pictures(check: Any, trials: Sequence[CaseResult], telling: CaseResult | Non
     """The first tensor that is wrong in its values, of the telling case first; one that is right in all of them says nothing."""
     if check.quiz:
         return ()
-    cases = [telling] * (telling is not None) + [trial for trial in trials if trial is not telling]
+    cases = ([telling] if telling else []) + [trial for trial in trials if trial is not telling]
     drawn = (_drawn(check, trial, *pair) for trial in cases if not (trial.passed or trial.hidden)
              for pair in _wrong_pairs(check, trial))  # fmt: skip
     first = next(filter(None, drawn), None)

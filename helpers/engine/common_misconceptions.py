@@ -166,7 +166,7 @@ def scaled_by_another_number(reference: Callable, rows: Callable = lambda q, k, 
 
     def shown(seen: Observation) -> bool:
         args = tree_map(in_float64, seen.args)
-        q, k, v = rows(*args), *args[1:3]
+        q, (k, v) = rows(*args), args[1:3]
         got, within = seen.output.reshape(*q.shape[:-1], v.shape[-1]), tolerance(seen.args)
         alike = [width for width in WIDTHS if agree(got, attention(q, k, v, scale=width**-0.5), within)]
         return bool(alike) and q.shape[-1] not in alike

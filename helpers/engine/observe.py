@@ -40,7 +40,7 @@ from .thread_tracing import watch_threads
 TRITON = importlib.util.find_spec("triton")  # None where it isn't installed; nothing is imported
 OUR_FOLDERS = (
     str(Path(__file__).parent.parent), sysconfig.get_paths()["stdlib"], str(Path(torch.__file__).parent),
-    *([str(Path(TRITON.origin).parent)] if TRITON else []),
+    *([str(Path(TRITON.origin).parent)] if TRITON and TRITON.origin else []),
 )  # fmt: skip
 
 KERNEL = "triton kernel"  # the name under which launches are counted among the operations
