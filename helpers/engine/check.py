@@ -377,7 +377,10 @@ def _what_changed(trials: list[CaseResult], modified: set[int | str]) -> str:
     if modified == {ASKED}:
         return ASKS_FOR_GRADIENTS
     changed = [
-        dict[Any, Any](enumerate(trial.seen.args)).get(key) for trial in trials for key in trial.seen.modified if key != ASKED
+        dict[Any, Any](enumerate(trial.seen.args)).get(key)
+        for trial in trials
+        for key in trial.seen.modified
+        if key != ASKED
     ]
     return CHANGES_LISTS if all(isinstance(one, list) for one in changed) else CHANGES_INPUTS
 
