@@ -124,8 +124,9 @@ shift_targets = Check(
         Property(
             "tokens are whole numbers",
             lambda output, *_: not any(part.is_floating_point() for part in output),
-            "Your tokens have become floats, and an embedding can't be indexed with them. `torch.ones` and `torch.zeros` "
-            "make floats, and so does a −100.0 with a point; `torch.full_like` keeps the dtype of the tokens.",
+            "Your tokens have become floats, and an embedding can't be indexed with them. `torch.ones` and "
+            "`torch.zeros` make floats, and so does a −100.0 with a point; "
+            "`torch.full_like` keeps the dtype of the tokens.",
         )
     ],
     misconceptions=wrong_answers(
