@@ -21,8 +21,8 @@ TOO_MANY = 200  # hypotheses in one call: a beam that never gets narrower would 
 
 
 def tree(seed: int, v: int, end: float, spread: float = 1.5) -> Callable:
-    """Log-probabilities (v) of the next token after a prefix: drawn for each prefix, always the same. end: added to END's logit;
-    spread: how far the others lie apart."""
+    """Log-probabilities (v) of the next token after a prefix: drawn for each prefix, always the same. end: added to
+    END's logit; spread: how far the others lie apart."""
 
     def after(prefix: tuple[int, ...]) -> Tensor:
         number = sum((token + 1) * 31**place for place, token in enumerate(prefix)) % 2**40
@@ -47,7 +47,8 @@ def spelled(chances: dict[tuple[int, ...], dict[int, float]], v: int) -> Callabl
 
 
 def _searched(answer: Callable, after: Callable, k: int, longest: int, alpha: float) -> dict:
-    """The tokens, their score, and how often the model was asked: by name, for an answer returns the first two alone."""
+    """The tokens, their score, and how often the model was asked: by name, for an answer returns the first two
+    alone."""
     rows: list[int] = []  # of each call
 
     def next_log_probs(prefixes):

@@ -38,8 +38,9 @@ def _run_decoder(
 
 
 def _decoder(label: str, *, b: int, n: int, m: int, d: int, h: int, d_ff: int, masks: str, dtype=torch.float32) -> Case:
-    """masks: "none", "causal", "padding" (of the memory), "both", "shared": causal, and one (n, m) for the memory of all
-    sequences, or "rows": another mask for each token and sequence, neither of them causal. A case in float64 is a thorough one."""
+    """masks: "none", "causal", "padding" (of the memory), "both", "shared": causal, and one (n, m) for the memory of
+    all sequences, or "rows": another mask for each token and sequence, neither of them causal. A case in float64 is a
+    thorough one."""
     like = layers.DecoderLayer(d, h, d_ff)
     weights = RandomArg(lambda generator: weights_like(like, generator, dtype))
 

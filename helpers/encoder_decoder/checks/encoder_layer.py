@@ -39,8 +39,8 @@ def _run_encoder(
 
 
 def _encoder(label: str, *, b: int, m: int, d: int, h: int, d_ff: int, masks: str, dtype=torch.float32) -> Case:
-    """masks: "none", "padding", (b, m, m), or (b, 1, m) where it is "spread", "shared" by all sequences, (m, m), or "rows", another
-    for each token. A case in float64 is a thorough one; its masks are none that are shared."""
+    """masks: "none", "padding", (b, m, m), or (b, 1, m) where it is "spread", "shared" by all sequences, (m, m), or
+    "rows", another for each token. A case in float64 is a thorough one; its masks are none that are shared."""
     like = layers.EncoderLayer(d, h, d_ff)
     weights = RandomArg(lambda generator: weights_like(like, generator, dtype))
     mask = {

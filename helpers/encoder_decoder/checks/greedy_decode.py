@@ -20,9 +20,10 @@ WORDS = 41
 
 
 def riddle(lengths: tuple[int, ...]) -> tuple[Callable, Callable]:
-    """An encoder and a decoder's step without weights. The next token depends on the source, on all tokens so far and on the order in which the
-    cache holds them. Row i says END when it has read |lengths[i]| tokens, and goes on talking if it is asked again. Where lengths[i] is
-    negative the first token that it says is PAD (START in every second row): a word of a model like any other."""
+    """An encoder and a decoder's step without weights. The next token depends on the source, on all tokens so far and
+    on the order in which the cache holds them. Row i says END when it has read |lengths[i]| tokens, and goes on talking
+    if it is asked again. Where lengths[i] is negative the first token that it says is PAD (START in every second row):
+    a word of a model like any other."""
 
     def encode(source: Tensor) -> Tensor:
         return (source * torch.arange(1, source.shape[1] + 1)).sum(dim=1, keepdim=True) % 97  # (b, 1)
@@ -92,7 +93,8 @@ def _greedy(
     shun=0,
     filler=PAD,
 ):
-    """Greedy search with one thing changed. `first`: the first inputs, (rows, 1), if they aren't `start` for every row."""
+    """Greedy search with one thing changed. `first`: the first inputs, (rows, 1), if they aren't `start` for every
+    row."""
     memory, cache, written = encode(source) if memory is None else memory, None, []
     tokens = torch.full((len(source), 1), start) if first is None else first
     ended = torch.zeros(len(tokens), 1, dtype=torch.bool)

@@ -21,7 +21,8 @@ class Given:
 
 @dataclass(frozen=True)
 class At:
-    """One sublayer and what stands around it. name: own, cross or feed. before: what the sublayer before it has read."""
+    """One sublayer and what stands around it. name: own, cross or feed. before: what the sublayer before it has
+    read."""
 
     layer: nn.Module
     given: Given

@@ -1,4 +1,5 @@
-"""Checks of teacher forcing, of exact match, and of a small training run whose steps are counted and whose strings were never seen."""
+"""Checks of teacher forcing, of exact match, and of a small training run whose steps are counted and whose strings were
+never seen."""
 
 import math
 from collections.abc import Callable
@@ -21,8 +22,8 @@ __all__ = ["train_reversal"]
 
 
 def _forced(answer: Callable, target: Tensor) -> tuple:
-    """Inputs and labels, and what became of the target. What the decoder reads where nothing is to be asked (the label ought to be
-    PAD) makes no difference."""
+    """Inputs and labels, and what became of the target. What the decoder reads where nothing is to be asked (the label
+    ought to be PAD) makes no difference."""
     seen = watch(answer, target)
     inputs, labels = unpack(seen.output, "inputs", "labels")
     if isinstance(inputs, Tensor) and inputs.shape == _ended(target).shape:
@@ -146,8 +147,8 @@ KINDS = "0134334462424435536640552666"  # no two kinds are equally many, so that
 
 
 def _exam(label: str, b: int, n: int, width: int, kinds: str = KINDS) -> Case:
-    """Written strings of many kinds: right with padding or with litter behind END, cut short, without an end, a token off. The first
-    target is full, and the second isn't."""
+    """Written strings of many kinds: right with padding or with litter behind END, cut short, without an end, a token
+    off. The first target is full, and the second isn't."""
 
     def written(target: Tensor, generator: Generator) -> Tensor:
         litter = torch.randint(3, 23, (b, width), generator=generator)
@@ -360,9 +361,9 @@ LEARNED = 0.25  # of them come out backwards: of 100 right trainings, from seeds
 
 
 def _trained(answer: Callable, sources: Tensor, unseen: Tensor) -> tuple:
-    """What came of the training, in words: the losses, what the model writes for strings it has seen and for others, and what it says
-    behind END, whether Adam remembers, and whether a training leaves the model of the one before as it was. Every string is followed by one
-    PAD, in two short trainings by many; of those nothing may be left."""
+    """What came of the training, in words: the losses, what the model writes for strings it has seen and for others,
+    and what it says behind END, whether Adam remembers, and whether a training leaves the model of the one before as it
+    was. Every string is followed by one PAD, in two short trainings by many; of those nothing may be left."""
     one = watch(answer, *_padded(sources[:1], PADS), counts=True)
     said = _asked_twice(_returned(one.output)[0], unseen)
     two = watch(answer, *_padded(sources[:2], PADS), counts=True)
@@ -379,7 +380,8 @@ def _trained(answer: Callable, sources: Tensor, unseen: Tensor) -> tuple:
 
 
 def _padded(sources: Tensor, pads: int) -> tuple[Tensor, Tensor, int]:
-    """What a training is given: these strings with so many PADs behind each, the same backwards, and the number of words."""
+    """What a training is given: these strings with so many PADs behind each, the same backwards, and the number of
+    words."""
     return *(F.pad(strings, (0, pads), value=PAD) for strings in (sources, sources.flip(-1))), LETTERS + 3
 
 
@@ -394,7 +396,8 @@ def _asked_twice(model: Callable, source: Tensor) -> Tensor:
 
 
 def _kept(before: Tensor, after: Tensor) -> str:
-    """Whether a model says something else since another training began. (One that leaves something to chance says something else each time.)"""
+    """Whether a model says something else since another training began. (One that leaves something to chance says
+    something else each time.)"""
     settled = torch.allclose(*before, atol=1e-4) and torch.allclose(*after, atol=1e-4)
     return (
         KEPT if settled and not torch.allclose(before, after, atol=1e-4) else "each training makes a model of its own"
@@ -402,14 +405,16 @@ def _kept(before: Tensor, after: Tensor) -> str:
 
 
 def _remembers(one: Observation, two: Observation) -> str:
-    """Whether the second step is taken by the Adam of the first, from trainings of one step and of two: an Adam fills two tensors with
-    zeros for each parameter when it begins. If that happens again there are twice as many, whatever else a step fills with zeros."""
+    """Whether the second step is taken by the Adam of the first, from trainings of one step and of two: an Adam fills
+    two tensors with zeros for each parameter when it begins. If that happens again there are twice as many, whatever
+    else a step fills with zeros."""
     once, both = (seen.operations["zeros_like"] for seen in (one, two))
     return ANEW if once >= ZEROS and 2 * once - both < ZEROS / 2 else "one Adam takes all steps"
 
 
 def _mean_over(losses: list[float]) -> str:
-    """What the losses are the mean of, from those of untrained models: ln 11, where each label that is asked for counts and nothing else."""
+    """What the losses are the mean of, from those of untrained models: ln 11, where each label that is asked for counts
+    and nothing else."""
     if any(loss < 1 for loss in losses):
         return PADS_TOO
     return SUM if any(loss > 5 for loss in losses) else ASKED
@@ -474,8 +479,9 @@ def _writes(model: Callable, source: Tensor) -> str:
 
 
 def splitting() -> tuple[Tensor, Tensor]:
-    """Strings to train on and strings to ask for, always the same: a string is one of the second if its tokens' sum is a multiple of 5.
-    The first batch and the last have half of the letters: who trains on one of them again and again never learns the others."""
+    """Strings to train on and strings to ask for, always the same: a string is one of the second if its tokens' sum is
+    a multiple of 5. The first batch and the last have half of the letters: who trains on one of them again and again
+    never learns the others."""
     generator, letters = Generator().manual_seed(6), torch.arange(3, LETTERS + 3)
     known = [letters[:4], *[letters] * (STEPS - 2), letters[4:]]
     batches = [_batch(some, generator) for some in known]
@@ -489,8 +495,9 @@ def _batch(letters: Tensor, generator: Generator) -> Tensor:
 
 
 class Behaving:
-    """A model that writes what `wanted(source)` says, whatever it has read; with `echo` it repeats its input, so many places later,
-    but never PAD, which no loss has asked for. Its logits grow with the number of times that it was `trained`."""
+    """A model that writes what `wanted(source)` says, whatever it has read; with `echo` it repeats its input, so many
+    places later, but never PAD, which no loss has asked for. Its logits grow with the number of times that it was
+    `trained`."""
 
     def __init__(self, words: int, wanted: Callable[[Tensor], Tensor], echo: int | None = None, noise: float = 0.0):
         self.words, self.wanted, self.echo, self.noise, self.trained = words, wanted, echo, noise, 1
