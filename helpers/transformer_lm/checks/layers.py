@@ -128,8 +128,8 @@ def _layer(d: int) -> RandomArg:
 
 
 def _keeping(layer: RandomArg) -> RandomArg:
-    """The layer, which keeps all that it reads, as trained ones do for the way back, and how often that had been written to by then.
-    (One that is called from another process reads copies: there it can't be seen.)"""
+    """The layer, which keeps all that it reads, as trained ones do for the way back, and how often that had been
+    written to by then. (One that is called from another process reads copies: there it can't be seen.)"""
 
     def draw(generator: Generator):
         function, kept = layer.make(generator), []
@@ -145,7 +145,8 @@ def _keeping(layer: RandomArg) -> RandomArg:
 
 
 def _left_as_it_was(_, x, *inputs) -> bool:
-    """Whether nothing was written to what a layer keeps. To write to another part of the same tensor counts: autograd refuses that too."""
+    """Whether nothing was written to what a layer keeps. To write to another part of the same tensor counts: autograd
+    refuses that too."""
     kept = [pair for layer in tree_leaves(inputs) for pair in getattr(layer, "kept", ())]
     return all(tensor._version == version for tensor, version in kept)
 

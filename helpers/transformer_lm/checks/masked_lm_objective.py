@@ -22,8 +22,9 @@ def masked_texts(
     words: tuple = (5, 40),
     others: tuple = (50, 90),
 ) -> Case:
-    """Chances that meet every case in the text, and in padding where there are 12 places of it; edges are hit, and missed
-    by `just`: 1e-12 is less than float32 can tell. words, others: from where to where tokens and what replaces them are drawn."""
+    """Chances that meet every case in the text, and in padding where there are 12 places of it; edges are hit, and
+    missed by `just`: 1e-12 is less than float32 can tell. words, others: from where to where tokens and what replaces
+    them are drawn."""
 
     def chances(generator: torch.Generator) -> Tensor:
         some = torch.tensor(

@@ -29,10 +29,11 @@ def lessons(
     watched: bool = False,
     listed: bool = False,
 ) -> Case:
-    """Batches in which token t is mostly followed by 3t + 1 (mod 11); every fifth is all wrong, so its gradient is long.
+    """Batches in which token t is mostly followed by 3t + 1 (mod 11); every fifth is all wrong, so its gradient is
+    long.
 
-    spare: batches that have no rate, and so no step. watched: whether `watch` is given. listed: the batches come as a list, of which
-    one can't ask for the next, as one can of a stream."""
+    spare: batches that have no rate, and so no step. watched: whether `watch` is given. listed: the batches come as a
+    list, of which one can't ask for the next, as one can of a stream."""
 
     def batches(generator: Generator) -> list[tuple[Tensor, Tensor]]:
         found = []
@@ -68,7 +69,8 @@ def _loop(
     every=False,
     held=None,
 ):
-    """A right loop with one thing changed. held: a group (0: matrices, 1: vectors), and the step whose rate it always has; None: AdamW's own."""
+    """A right loop with one thing changed. held: a group (0: matrices, 1: vectors), and the step whose rate it always
+    has; None: AdamW's own."""
     model = reference.small_model()
     parameters = (groups or reference.parameter_groups)(model, weight_decay)
     stepper = (optimiser or torch.optim.AdamW)(parameters, lr=rates[0], **({} if betas is None else {"betas": betas}))
@@ -131,8 +133,8 @@ def _norms_decay(model, weight_decay):
 def drive_training(
     answer: Callable, batches: list, rates: list, weight_decay: float, clip: float, watched: bool, listed: bool
 ) -> tuple:
-    """The losses, what `watch` was told of them, if there is one, and how many batches were taken: there are more, as in an endless stream.
-    Of a list nobody counts, and it is seen whether its batches are as they were."""
+    """The losses, what `watch` was told of them, if there is one, and how many batches were taken: there are more, as
+    in an endless stream. Of a list nobody counts, and it is seen whether its batches are as they were."""
     told, stream = [], Stream(batches)
     watch = (lambda step, loss: told.append((int(step), float(loss)))) if watched else None
     seen = observed(answer, batches if listed else stream, rates, weight_decay, clip, None, watch)

@@ -42,7 +42,8 @@ def block_inputs(label: str, *shape: int, pre_norm: bool, dtype=torch.float32, k
 
 
 def _both(pre, post):
-    """A wrong answer from its pre-norm and its post-norm form: functions of (x, layer, norm) or right ones where None."""
+    """A wrong answer from its pre-norm and its post-norm form: functions of (x, layer, norm) or right ones where
+    None."""
     right = (lambda x, f, norm: x + f(norm(x)), lambda x, f, norm: norm(x + f(x)))
 
     def block(x, attention, feed_forward, norm_1, norm_2, pre_norm):
