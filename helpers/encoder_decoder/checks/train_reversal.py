@@ -282,9 +282,9 @@ def over_padding_too(sources: Tensor, targets: Tensor) -> list[float]:
     return [share * loss for loss in falling(sources, targets)]
 
 
-def behaving(wanted: Callable = _backwards, losses: Callable = falling, **how) -> Callable:
+def behaving(wanted: Callable = _backwards, losses: Callable = falling, echo: int | None = None, noise=0.0) -> Callable:
     """A training whose model does what is `wanted`, and whose losses are those of (sources, targets)."""
-    return lambda sources, targets, words: (Behaving(words, wanted, **how), losses(sources, targets))
+    return lambda sources, targets, words: (Behaving(words, wanted, echo, noise), losses(sources, targets))
 
 
 def trained_on_one_batch(sources, targets, words):
