@@ -19,11 +19,7 @@ __all__ = ["generate"]
 
 
 def random_logits(
-<<<<<<< HEAD
-    label: str, *shape: int, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None, scale=2.0
-=======
     label: str, *shape: int, temperature=1.0, top_k: int | None = None, top_p: float | None = None, scale=2.0
->>>>>>> w-u06
 ) -> Case:
     """Logits in which no two of a row are nearly equal, and no sum of probabilities lies near top_p by chance. Each row
     is flatter than the one before, and lies higher: what is right for one of them as a threshold isn't for the
