@@ -31,34 +31,6 @@ from .palette import (
 )
 from .sections import section
 
-__all__ = [
-    "EDGE",
-    "FAINT_KEY",
-    "FAINT_QUERY",
-    "FAINT_WEIGHT",
-    "HALF_KEY",
-    "HALF_WEIGHT",
-    "KEY",
-    "MASK",
-    "MASKED",
-    "MAY_ATTEND",
-    "OCHRE",
-    "OUTPUT",
-    "PINK",
-    "QUERY",
-    "RED",
-    "SKY",
-    "VALUE",
-    "WEIGHT",
-    "as_text",
-    "described",
-    "heatmap",
-    "ink",
-    "section",
-    "show",
-    "waits_for",
-]
-
 WAITING = "This picture needs your answer to"
 MASK = ListedColormap([MASKED, MAY_ATTEND])  # of a matrix of truth values: may attend?
 

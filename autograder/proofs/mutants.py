@@ -42,60 +42,18 @@ together."""
 
 ONLY_ELSEWHERE = ("device", "strict")
 ONLY_LAYOUT = ("contiguous",)
-EITHER_WAY = (
-    "transpose",
-    "swapaxes",
-    "maximum",
-    "minimum",
-    "max",
-    "min",
-    "add",
-    "mul",
-    "dot",
-    "vdot",
-    "gcd",
-    "equal",
-    "isclose",
-    "hypot",
-    "logical_and",
-    "logical_or",
-    "logaddexp",
+EITHER_WAY = tuple(
+    (
+        "transpose swapaxes maximum minimum max min add mul dot vdot gcd equal isclose hypot logical_and logical_or "
+        "logaddexp"
+    ).split()
 )
 """Functions whose two arguments may change places."""
 ABSOLUTE = ("abs()", "().abs", "torch.abs()", "() ** 2", "().square", "().pow")
 """What is left around a difference whose sign doesn't matter."""
-IN_PLACE = (
-    "add",
-    "sub",
-    "mul",
-    "div",
-    "exp",
-    "masked_fill",
-    "clamp",
-    "transpose",
-    "unsqueeze",
-    "squeeze",
-    "relu",
-    "round",
-    "abs",
-)
+IN_PLACE = tuple("add sub mul div exp masked_fill clamp transpose unsqueeze squeeze relu round abs".split())
 UNWRAPPED = ("torch", "math", "F", "np")
-PLAIN = (
-    "float",
-    "int",
-    "abs",
-    "list",
-    "tuple",
-    "reversed",
-    "sorted",
-    "round",
-    "bool",
-    "len",
-    "sum",
-    "max",
-    "min",
-    "set",
-)
+PLAIN = tuple("float int abs list tuple reversed sorted round bool len sum max min set".split())
 # a function that whoever runs a mutant provides: it calls another once for inputs of one shape
 AGAIN = "first_output_again"
 
@@ -253,18 +211,8 @@ def _is_self(node: ast.AST) -> bool:
     return isinstance(node, ast.Name) and node.id == "self"
 
 
-SKIPPED_FIELDS = (
-    "annotation",
-    "returns",
-    "decorator_list",
-    "type_params",
-    "bases",
-    "type_comment",
-    "ctx",
-    "exc",
-    "cause",
-    "defaults",
-    "kw_defaults",
+SKIPPED_FIELDS = tuple(
+    ("annotation returns decorator_list type_params bases type_comment ctx exc cause defaults kw_defaults").split()
 )
 SKIPPED_NODES = (ast.Assert, ast.Raise, ast.JoinedStr, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal)
 

@@ -14,17 +14,7 @@ from .compare import in_float64
 from .observe import KERNEL, Observation, observe
 from .score import Score, not_attempted
 
-IN_THE_LAUNCHER = (
-    "matmul",
-    "^mm$",
-    "bmm",
-    "addmm",
-    "einsum",
-    "softmax",
-    "logsumexp",
-    "scaled_dot_product",
-    "tensordot",
-)
+IN_THE_LAUNCHER = tuple("matmul ^mm$ bmm addmm einsum softmax logsumexp scaled_dot_product tensordot".split())
 """What PyTorch may not do beside the kernel: the kernel's own work."""
 BLIND = (
     "On a GPU nobody sees a load or a store that leaves its tensor. Grading sees it, for it interprets the kernel. "

@@ -1,4 +1,4 @@
-"""Slips of the mask: a hidden key has no weight, whatever its score, and those of the others are a softmax over them."""
+"""Slips of the mask: a hidden key has no weight, whatever its score; those of the others are a softmax over them."""
 
 import torch
 

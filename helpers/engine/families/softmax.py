@@ -1,4 +1,4 @@
-"""Slips of the softmax: over the keys, with each row's own largest score subtracted, and of scores that were hidden before."""
+"""Slips of the softmax: over the keys, less each row's own largest score, of scores that were hidden before."""
 
 import torch
 
