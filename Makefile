@@ -44,6 +44,7 @@ lint: setup
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
 	@$(BIN)/lint-imports --no-logo > .venv/imports.log || { cat .venv/imports.log; exit 1; }
+	@$(BIN)/mypy --cache-dir .venv/mypy > .venv/mypy.log || { cat .venv/mypy.log; exit 1; }
 	@$(BIN)/attn lint
 
 test: lint

@@ -65,7 +65,8 @@ class _Server:
     """Started at the first call, and again whenever it is gone; it ends with this process, for its input does."""
 
     def __init__(self) -> None:
-        self.server, self.lock, self.owner = None, threading.Lock(), 0
+        self.server: Any = None  # a Popen with pipes, from the first call on
+        self.lock, self.owner = threading.Lock(), 0
 
     def ask(self, module: str, task: bytes) -> tuple[str, Any]:
         for _ in range(2):  # the second time with a new server: the first may have been ended from outside

@@ -90,8 +90,15 @@ def _copy(course: Course, name: str) -> Course:
 
 def _start(course: Course, options: Iterable[str] = ()) -> subprocess.Popen:
     environment = os.environ | {"ATTN_COURSE": str(course.root), "PYTHONPATH": str(PACKAGES)}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen([*ATTN, *options], cwd="/", env=environment, start_new_session=True, text=True, **pipes)
+    return subprocess.Popen(
+        [*ATTN, *options],
+        cwd="/",
+        env=environment,
+        start_new_session=True,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
 
 
 def _undisturbed(course: Course) -> tuple[dict[str, float], float]:

@@ -24,7 +24,7 @@ from helpers.engine.mime import MIME
 
 COLAB = {"torch": "2.11.0", "numpy": "2.1.3", "matplotlib": "3.10.0"}  # its image of August 2026
 SETS = ("oldest", "newest", "colab")
-RUNNER = ("ipykernel", "nbconvert")
+RUNNER = ["ipykernel", "nbconvert"]
 SECONDS = 900
 
 
@@ -76,7 +76,7 @@ def run(python: Path, notebook: NotebookNode, folder: Path) -> NotebookNode:
     """The notebook after all its cells have run. Raises CalledProcessError where one fails."""
     path = folder / "notebook.ipynb"
     notebooks.write(notebook, path)
-    command = [python, "-m", "nbconvert", "--to", "notebook", "--inplace", "--execute", "--log-level=ERROR", path]
+    command: list = [python, "-m", "nbconvert", "--to", "notebook", "--inplace", "--execute", "--log-level=ERROR", path]
     subprocess.run(command, check=True, cwd=folder, timeout=SECONDS)
     return notebooks.read(path)
 

@@ -52,7 +52,7 @@ def command(name: str | None = None, group: typer.Typer = app) -> Callable[[Call
                 raise typer.Exit(error.code) from None
 
         # Typer would keep the ends of the docstring's lines.
-        wrapped.__doc__ = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(run.__doc__))
+        wrapped.__doc__ = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.getdoc(run) or "")
         return group.command(name)(wrapped)
 
     return register

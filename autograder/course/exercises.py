@@ -75,7 +75,7 @@ def solved(course: Course, unit: str) -> NotebookNode:
 
 def calls(cell: NotebookNode) -> list[Call]:
     """The calls of checks in a test cell, in order. Raises SyntaxError for a cell that is no Python."""
-    found = [node for node in ast.walk(ast.parse(cell.source)) if _is_check_call(node)]
+    found: list[Any] = [node for node in ast.walk(ast.parse(cell.source)) if _is_check_call(node)]
     return [_call(node) for node in sorted(found, key=lambda node: node.lineno)]
 
 
@@ -126,10 +126,10 @@ def _is_check_call(node: ast.AST) -> bool:
     )
 
 
-def _call(node: ast.Call) -> Call:
+def _call(node: Any) -> Call:
     options = {option.arg: option.value for option in node.keywords}
     points = options.get("points")
-    value = points.value if isinstance(points, ast.Constant) else None
+    value: Any = points.value if isinstance(points, ast.Constant) else None
     cases = ast.unparse(options["cases"]) if "cases" in options else ""
     return Call(node.func.attr, tuple(ast.unparse(answer) for answer in node.args), value, cases)
 

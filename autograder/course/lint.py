@@ -75,7 +75,7 @@ def _unit(course: Course, unit: str, syllabus: dict, read: Read) -> Iterator[str
     for cell in notebook.cells:
         yield from (f"cell {_name(cell, notebook)}: {problem}" for problem in _cell(cell))
     for cell in notebooks.tests(notebook):
-        yield from (f"cell {notebooks.grade_id(cell)}: {problem}" for problem in _test_cell(cell, unit, notebook))
+        yield from (f"cell {_name(cell, notebook)}: {problem}" for problem in _test_cell(cell, unit, notebook))
     if unit in syllabus:
         yield from _against_syllabus(notebook, syllabus[unit])
     else:
@@ -249,7 +249,7 @@ def _helpers(course: Course, unit: str) -> Iterator[str]:
         if path.parent.name == "plots":
             tree = ast.parse(path.read_text(encoding="utf-8"))
             public = _public(tree)
-            for node in ast.walk(tree):
+            for node in (node for node in ast.walk(tree) if isinstance(node, ast.Call | ast.FunctionDef)):
                 problems = [*_waits_for(node), *_says_nothing(node, public)]
                 yield from (f"{_short(path, course)}:{node.lineno}: {problem}" for problem in problems)
 

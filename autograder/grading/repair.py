@@ -60,7 +60,7 @@ def _tidy(notebook: NotebookNode, wanted: dict[str, NotebookNode]) -> list[str]:
             cell["id"] = of_colab
         for key in OF_COLAB & cell.metadata.keys():
             del cell.metadata[key]
-        if "nbgrader" in cell.metadata and grade_id(cell) is None:
+        if "nbgrader" in cell.metadata and not grade_id(cell):
             del cell.metadata["nbgrader"]
             lines.append("a cell's marks could not be read and were taken off")
     return lines
@@ -122,7 +122,7 @@ def _recover_marks(notebook: NotebookNode, wanted: dict[str, NotebookNode]) -> l
     for name, original in wanted.items():
         if name in here:
             continue
-        free = [cell for cell in notebook.cells if grade_id(cell) is None]
+        free = [cell for cell in notebook.cells if not grade_id(cell)]
         found = next((cell for test in _TESTS for cell in reversed(free) if test(cell, original)), None)
         if found is not None:
             found.metadata["nbgrader"] = deepcopy(original.metadata["nbgrader"])
@@ -176,7 +176,7 @@ def _reset(notebook: NotebookNode, wanted: dict[str, NotebookNode]) -> list[str]
     lines = []
     for index, cell in enumerate(notebook.cells):
         name = grade_id(cell)
-        if name is None:
+        if not name:
             continue
         if cell.cell_type != wanted[name].cell_type:
             notebook.cells[index] = cell = _retyped(cell, wanted[name].cell_type)

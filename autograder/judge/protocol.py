@@ -83,7 +83,7 @@ class Packer:
         self.nodes += 1
         if depth > self.bounds.depth or self.nodes > self.bounds.nodes:
             raise BorderError("the value is nested too deeply or has too many parts")
-        if pack := _packer(type(value), "torch" in sys.modules):
+        if pack := _packer(type(value), "torch" in sys.modules):  # type: ignore[arg-type]  # classes are hashable
             return pack(self, value, depth + 1)
         if self.export is None:
             raise BorderError(f"a value of type {type(value).__name__} can't cross")
@@ -527,6 +527,10 @@ class RemoteReference:
     """Stands for an object of the other side; knows where it lives, so that it can be sent home."""
 
     __home__ = True
+    __endpoint__: Endpoint
+    __number__: int
+    __kind__: str
+    __name__: str
 
     def __init__(self, endpoint: Endpoint, number: int, kind: str, name: str):
         self.__dict__.update(__endpoint__=endpoint, __number__=number, __kind__=kind, __name__=name)

@@ -51,8 +51,8 @@ class Submission:
     fatal: set[int] = field(default_factory=set)
     used: list[Kernel] = field(default_factory=list)
     begun: Kernel | None = None  # the student's first kernel, until it is taken
-    student: Kernel | None = None
-    judge: Kernel | None = None
+    student: Kernel = None  # type: ignore[assignment]  # nobody asks for it before it is there
+    judge: Kernel = None  # type: ignore[assignment]  # the same
     tries: int = 0
     spared: bool = False  # whether a cell whose kernel ended has been given a second try
 
@@ -153,7 +153,8 @@ def _one_try(work: Submission, until: int) -> int | None:
 def _run(work: Submission, kernel: Kernel, cell: NotebookNode, count: int) -> str:
     """Runs one cell of the student's. BorderError if its kernel is lost."""
     seconds = min(work.limits.cell_seconds * timeout_factor(), max(1.0, work.deadline - time.monotonic()))
-    kernel.overran(), kernel.allow(work.limits.cell_seconds)
+    kernel.overran()
+    kernel.allow(work.limits.cell_seconds)
     kernel.tell({"ask": "run", "source": cell.source, "count": count})
     cell.outputs, late = [], False
     try:

@@ -24,6 +24,6 @@ class Clock:
             yield
         finally:
             seconds = time.perf_counter() - start
-            self.parts[name] += seconds - (self.parts.total() - others)
+            self.parts[name] += seconds - (self.parts.total() - others)  # type: ignore[assignment]  # of floats
             if cell is not None:
-                self.cells[cell] += seconds
+                self.cells[cell] += seconds  # type: ignore[assignment]  # as above

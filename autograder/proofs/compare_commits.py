@@ -138,10 +138,8 @@ def _compared(before: Record, after: Record, only: str | None) -> Iterator[str]:
 
 def _changed(old: str, new: str) -> str:
     """The lines that differ of two cards, a tag a line."""
-    pages = ([f"{line}>"[:300] for line in page.split(">")] for page in (old, new))
-    lines = [
-        line for line in difflib.unified_diff(*pages, n=0, lineterm="") if not line.startswith(("---", "+++", "@@"))
-    ]
+    a, b = ([f"{line}>"[:300] for line in page.split(">")] for page in (old, new))
+    lines = [line for line in difflib.unified_diff(a, b, n=0, lineterm="") if not line.startswith(("---", "+++", "@@"))]
     return "\n".join(f"    {line}" for line in lines[:8])
 
 

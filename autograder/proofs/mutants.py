@@ -15,7 +15,8 @@ import copy
 import difflib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Any
 
 OPERATORS: dict[type, type] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult,
@@ -332,8 +333,9 @@ def _unary(node: ast.UnaryOp, place: _Place) -> Iterator:
     if not (isinstance(node.operand, ast.Constant) and isinstance(node.op, ast.USub)):
         yield "sign or negation dropped", node.operand
     else:
-        yield "constant", ast.Constant(-node.operand.value + 1)
-        yield "constant", ast.UnaryOp(ast.USub(), ast.Constant(node.operand.value + 1))
+        value: Any = node.operand.value
+        yield "constant", ast.Constant(-value + 1)
+        yield "constant", ast.UnaryOp(ast.USub(), ast.Constant(value + 1))
 
 
 def _constant(node: ast.Constant, place: _Place) -> Iterator:
@@ -373,7 +375,7 @@ def _attribute(node: ast.Attribute, place: _Place) -> Iterator:
 
 def _call(node: ast.Call, place: _Place) -> Iterator:
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    owner: Any = node.func.value if isinstance(node.func, ast.Attribute) else None
     if name in ONLY_LAYOUT:
         return
     of_a_module = isinstance(owner, ast.Name) and owner.id not in place.scope.bound
@@ -397,14 +399,12 @@ def _call(node: ast.Call, place: _Place) -> Iterator:
 
 
 def _slice(node: ast.Slice, _: _Place) -> Iterator:
+    parts: dict[str, Any] = {"lower": node.lower, "upper": node.upper, "step": node.step}
     for field in ("lower", "upper"):
-        bound = getattr(node, field)
+        bound = parts[field]
         if bound is not None and not isinstance(bound, ast.Constant | ast.UnaryOp):
             for by in (1, -1):
-                yield (
-                    "edge of a slice",
-                    ast.Slice(**{"lower": node.lower, "upper": node.upper, "step": node.step, field: _plus(bound, by)}),
-                )
+                yield "edge of a slice", ast.Slice(**parts | {field: _plus(bound, by)})
 
 
 def _subscript(node: ast.Subscript, place: _Place) -> Iterator:
@@ -457,18 +457,14 @@ def _other_bodies(tree: ast.stmt) -> Iterator[tuple[str, str, Callable[[ast.stmt
             body = getattr(node, field, None)
             for j, statement in enumerate(body if isinstance(body, list) else []):
                 if _droppable(statement):
-                    yield (
-                        "statement dropped",
-                        _brief(statement),
-                        lambda new, i=i, field=field, j=j: _drop(_node(new, i), field, j),
-                    )
+                    yield "statement dropped", _brief(statement), partial(_drop, i, field, j)
         if isinstance(node, ast.For):
-            yield "one pass of a loop", _brief(node), lambda new, i=i: not _node(new, i).body.append(ast.Break())
+            yield "one pass of a loop", _brief(node), partial(_break, i)
         if isinstance(node, ast.FunctionDef):
             yield from _kept(tree, node, i)
 
 
-def _node(tree: ast.AST, place: int) -> ast.AST:
+def _node(tree: ast.AST, place: int) -> Any:
     return list(ast.walk(tree))[place]
 
 
@@ -478,9 +474,9 @@ def _kept(tree: ast.stmt, function: ast.FunctionDef, i: int) -> Iterator[tuple[s
     for j, statement in enumerate(function.body):
         if _starts_empty(statement, of_self=in_init):
             if in_init:
-                yield "kept between objects", _brief(statement), lambda new, j=j: _into_class(new, _node(new, i), j)
+                yield "kept between objects", _brief(statement), partial(_into_class, i, j)
             else:
-                yield "kept between calls", _brief(statement), lambda new, j=j: _into_default(_node(new, i), j)
+                yield "kept between calls", _brief(statement), partial(_into_default, i, j)
 
 
 def _droppable(statement: ast.stmt) -> bool:
@@ -498,9 +494,14 @@ def _names_itself(statement: ast.Assign) -> bool:
     return bool(targets & {node.id for node in ast.walk(statement.value) if isinstance(node, ast.Name)})
 
 
-def _drop(node: ast.AST, field: str, index: int) -> bool:
-    body = getattr(node, field)
+def _drop(place: int, field: str, index: int, tree: ast.stmt) -> bool:
+    body = getattr(_node(tree, place), field)
     body[index : index + 1] = [] if len(body) > 1 else [ast.Pass()]
+    return True
+
+
+def _break(place: int, tree: ast.stmt) -> bool:
+    _node(tree, place).body.append(ast.Break())
     return True
 
 
@@ -513,19 +514,21 @@ def _starts_empty(statement: ast.stmt, of_self: bool = False) -> bool:
     return right and ast.unparse(statement.value) in ("[]", "{}", "set()", "dict()", "list()")
 
 
-def _into_default(function: ast.FunctionDef, index: int) -> bool:
+def _into_default(place: int, index: int, tree: ast.stmt) -> bool:
     """The slip of Python's beginners: the list as a default, which is made once."""
+    function = _node(tree, place)
     statement = function.body.pop(index)
-    target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+    target: Any = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
     function.args.kwonlyargs.append(ast.arg(target.id))
     function.args.kw_defaults.append(statement.value)
     return bool(function.body)
 
 
-def _into_class(tree: ast.ClassDef, init: ast.FunctionDef, index: int) -> bool:
+def _into_class(place: int, index: int, tree: Any) -> bool:
     """The list as an attribute of the class: all objects share it."""
+    init = _node(tree, place)
     statement = init.body[index]
-    target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+    target: Any = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
     init.body[index] = ast.Pass()
     tree.body.insert(0, ast.Assign([ast.Name(target.attr, ast.Store())], statement.value))
     return True

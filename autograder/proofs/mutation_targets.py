@@ -53,9 +53,9 @@ def mutation_targets(course: Course, exercise: Exercise) -> Iterator[MutationTar
     cells = [
         cell for cell in solved(course, exercise.unit).cells if cell.cell_type == "code" and not notebooks.is_test(cell)
     ]
-    lines = [(source, notebooks.grade_id(cell) == exercise.id) for cell in cells for source in statements(cell.source)]
-    lines = lines[: max((i for i, (_, own) in enumerate(lines, start=1) if own), default=len(lines))]
-    yield _program(MODEL, [source for source, _ in lines], exercise.answers, {source for source, own in lines if own})
+    told = [(source, notebooks.grade_id(cell) == exercise.id) for cell in cells for source in statements(cell.source)]
+    told = told[: max((i for i, (_, own) in enumerate(told, start=1) if own), default=len(told))]
+    yield _program(MODEL, [source for source, _ in told], exercise.answers, {source for source, own in told if own})
     module = companion("alternatives", exercise.unit, exercise.id)
     if module is None:
         return
@@ -108,7 +108,7 @@ def _styles(lines: list[str], exercise: Exercise) -> dict[str, tuple[str, ...]]:
     if not isinstance(table, ast.Dict):
         return {}
     several = len(exercise.answers) > 1
-    found = {
+    found: dict[str, Any] = {
         ast.literal_eval(key): value
         for key, value in zip(table.keys, table.values, strict=True)
         if isinstance(key, ast.Constant)

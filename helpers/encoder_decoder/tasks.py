@@ -98,8 +98,8 @@ def _thing(chance: random.Random, plural: bool, case: str, start: int) -> Pair:
     english += [adjective] if adjective else []
     noun_place = start + len(english)
     ending = ("j" if plural else "") + case
-    esperanto, sources = (["la"], [(start,)]) if definite else ([], [])
-    esperanto, sources = [*esperanto, f"{NOUNS[noun]}o{ending}"], [*sources, (noun_place,)]
+    esperanto = [*["la"] * definite, f"{NOUNS[noun]}o{ending}"]
+    sources: list[tuple[int, ...]] = [*[(start,)] * definite, (noun_place,)]
     if adjective:
         esperanto.append(f"{ADJECTIVES[adjective]}a{ending}")
         sources.append((adjective_place, noun_place))  # its root from one word, its ending from the other

@@ -69,7 +69,7 @@ class Trained:
     model: EncoderDecoder
     losses: list[float] = field(default_factory=list)
     matches: list[tuple[int, float]] = field(default_factory=list)
-    held_out: tuple[Tensor, Tensor] = ()
+    held_out: tuple[Tensor, ...] = ()
 
 
 def accuracy(model: EncoderDecoder, source: Tensor, target: Tensor) -> float:

@@ -39,7 +39,9 @@ class Result(Protocol):
     diagnosis: str | None
     message: str
     pictures: tuple[Picture, ...]
-    parts: tuple["Result", ...]
+
+    @property
+    def parts(self) -> tuple["Result", ...]: ...
 
     @property
     def full(self) -> bool: ...

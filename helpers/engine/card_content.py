@@ -18,7 +18,7 @@ def pictures(check: Any, trials: Sequence[CaseResult], telling: CaseResult | Non
     """The first tensor that is wrong in its values, of the telling case first; a right one says nothing."""
     if check.quiz:
         return ()
-    cases = [telling] * (telling is not None) + [trial for trial in trials if trial is not telling]
+    cases = ([telling] if telling else []) + [trial for trial in trials if trial is not telling]
     shown = (trial for trial in cases if not (trial.passed or trial.hidden))
     drawn = (_drawn(check, trial, *pair) for trial in shown for pair in _wrong_pairs(check, trial))
     first = next(filter(None, drawn), None)

@@ -193,7 +193,8 @@ class Check:
     def difference(self, seen: Observation, expected: Any) -> str:
         """How an output differs from the right one, in a sentence; "" if it doesn't."""
         within = self.tolerated(seen.args)
-        if agree(*self._viewed(seen.output, expected), within):
+        got, want = self._viewed(seen.output, expected)
+        if agree(got, want, within):
             return ""
         if self.quiz:
             return not_the_answer(seen.output, expected, within)
@@ -204,7 +205,8 @@ class Check:
         ended = [trial for trial in trials if not trial.seen.error]  # a call that stopped says nothing of its output
         shapes = [_shape_fits(trial) for trial in ended if isinstance(trial.expected, Tensor)]
         common = [Item("shape of the output", all(shapes), counts=False)] if shapes else []
-        for rule in (*self.properties, *self.behaviours) if ended else ():
+        rules: list[Property | Behaviour] = [*self.properties, *self.behaviours] if ended else []
+        for rule in rules:
             common.append(Item(rule.label, all(rule.of(trial.seen) for trial in ended), rule.note, counts=False))
         return [*common, *(Item(_label(trial), trial.passed, trial.note) for trial in trials)]
 
@@ -290,7 +292,7 @@ class Check:
             return (
                 f"{lead} their gradient can't be taken: the backward pass stopped with an error. {seen.backward_error}"
             )
-        right = self.recall(self.reference, tree_map(in_float64, seen.args), gradient=True).gradients
+        right = self.recall(self.reference, tree_map(in_float64, seen.args), gradient=True).gradients or ()
         mine = seen.gradients or (None,) * len(right)
         for name, got, want in zip(_float_inputs(self.reference, seen.args), mine, right, strict=True):
             if got is not None and self.agrees(got, want, seen.args):
@@ -310,7 +312,7 @@ class Check:
         for place in range(count if count > 1 else 0):
             rest = functools.partial(_with_one_detached, self.reference, place)
             right = self.observe(rest, tree_map(in_float64, seen.args), gradient=True).gradients
-            if right and self.agrees(_as_tensors(seen.gradients), _as_tensors(right), seen.args):
+            if right and self.agrees(_as_tensors(seen.gradients or ()), _as_tensors(right), seen.args):
                 return f"`{self.names[place][0]}`" if self.names else f"output {place + 1} of {count}"
         return ""
 
@@ -403,7 +405,10 @@ def _what_changed(trials: list[CaseResult], modified: set[int | str]) -> str:
     if modified == {ASKED}:
         return ASKS_FOR_GRADIENTS
     changed = [
-        dict(enumerate(trial.seen.args)).get(key) for trial in trials for key in trial.seen.modified if key != ASKED
+        dict[Any, Any](enumerate(trial.seen.args)).get(key)
+        for trial in trials
+        for key in trial.seen.modified
+        if key != ASKED
     ]
     return CHANGES_LISTS if all(isinstance(one, list) for one in changed) else CHANGES_INPUTS
 

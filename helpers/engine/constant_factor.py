@@ -33,8 +33,8 @@ def constant_factor(reference: Callable, trials: Sequence[CaseResult]) -> str:
     if len(trials) < LEAST or any(trial.seen.error for trial in trials):
         return ""
     for path in _paths(trials[0].expected):
-        calls = [_call(names, trial, path) for trial in trials]
-        if not all(calls):
+        calls = [call for trial in trials if (call := _call(names, trial, path))]
+        if len(calls) < len(trials):
             return ""
         if any(not _alike(got, want) for _, got, want in calls):
             return _told(calls)
@@ -115,7 +115,7 @@ def _factor(calls: list[Call], gaps: Sequence[float], product: Powers) -> Fracti
         factor = factor or (gap / value if gap else None)
         telling += bool(gap)
     simple = Fraction(factor or 0).limit_denominator(DIVISOR)
-    fits = telling > 1 and abs(simple.numerator) <= LARGEST and _alike(simple, factor)
+    fits = telling > 1 and abs(simple.numerator) <= LARGEST and _alike(float(simple), factor or 0)
     return simple if fits else None
 
 

@@ -84,9 +84,7 @@ def _by_output(
     words = all(trial.seen.error or not trial.wrong for trial in failed)
     apart = [(wrong, _first_apart(check, wrong, trials, words)) for wrong in check.misconceptions]
     same = [wrong for wrong, place in apart if place is None]
-    same = [
-        wrong for wrong in same if not _mark(check, wrong) or any(_shows(_mark(check, wrong), t.seen) for t in failed)
-    ]
+    same = [wrong for wrong in same if not (mark := _mark(check, wrong)) or any(_shows(mark, t.seen) for t in failed)]
     same = _still_the_same(check, student, same, failed, words)
     same = [wrong for wrong in same if _mark(check, wrong)] or same
     if len(same) == 1:

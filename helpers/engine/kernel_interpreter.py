@@ -15,7 +15,7 @@ CODE = "from helpers.engine.kernel_interpreter import serve; serve()"
 
 def observed(exercise: str, place: int, args: tuple) -> Observation | None:
     """What the wrong answer at this place of a check's list does with `args`; None where no such process can be had."""
-    beside = _beside()
+    beside: Any = _beside()
     try:
         pickle.dump((exercise, place, args), beside.stdin)
         beside.stdin.flush()

@@ -42,7 +42,7 @@ OUR_FOLDERS = (
     str(Path(__file__).parent.parent),
     sysconfig.get_paths()["stdlib"],
     str(Path(torch.__file__).parent),
-    *([str(Path(TRITON.origin).parent)] if TRITON else []),
+    *([str(Path(TRITON.origin).parent)] if TRITON and TRITON.origin else []),
 )
 
 KERNEL = "triton kernel"  # the name under which launches are counted among the operations

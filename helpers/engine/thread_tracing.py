@@ -8,7 +8,7 @@ import _thread
 import contextlib
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
@@ -21,12 +21,12 @@ _watching: list["Watch"] = []
 class Watch:
     """One watched call. modes: makes the context managers that a thread of it must enter; away: whether any started."""
 
-    def __init__(self, modes: Callable[[], list[AbstractContextManager]]):
+    def __init__(self, modes: Callable[[], Sequence[AbstractContextManager]]):
         self.modes, self.away = modes, False
 
 
 @contextlib.contextmanager
-def watch_threads(modes: Callable[[], list[AbstractContextManager]]) -> Iterator[Watch]:
+def watch_threads(modes: Callable[[], Sequence[AbstractContextManager]]) -> Iterator[Watch]:
     """Inside, threads that are started enter these modes, if `follow_threads` was called before."""
     watch = Watch(modes)
     _watching.append(watch)

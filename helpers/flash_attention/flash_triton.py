@@ -377,7 +377,8 @@ class TritonAttention(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, grad_out: Tensor):
-        return *tuned_backward(*ctx.saved_tensors, grad_out, ctx.causal), None
+        q, k, v, out, lse = ctx.saved_tensors
+        return *tuned_backward(q, k, v, out, lse, grad_out, ctx.causal), None
 
 
 def _checked(q: Tensor, k: Tensor, v: Tensor) -> torch.Size:

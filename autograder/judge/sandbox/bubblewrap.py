@@ -84,7 +84,7 @@ def wrapped(walls: Walls) -> list[str]:
         else [part for name in ("SETUID", "SETGID", "SETPCAP") for part in ("--cap-add", f"CAP_{name}")]
     )
     return [
-        shutil.which("bwrap"), "--as-pid-1", "--die-with-parent", "--unshare-ipc", "--unshare-pid", "--unshare-net",
+        "bwrap", "--as-pid-1", "--die-with-parent", "--unshare-ipc", "--unshare-pid", "--unshare-net",
         "--unshare-uts", "--unshare-cgroup", "--cap-drop", "ALL", "--setenv", "HOME", "/tmp/home",
         "--setenv", "MPLCONFIGDIR", "/tmp/home", *own, "--perms", "1777", *size, "--tmpfs", "/tmp",
         "--perms", "0777", "--dir", SCRATCH, "--perms", "0777", "--dir", "/tmp/home", *folders, *system, *hidden,

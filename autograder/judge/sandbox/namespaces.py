@@ -231,7 +231,7 @@ class _Meter:
         self.next_exact = time.monotonic() + 0.1
         if sum(exact.values()) * 1024 <= self.walls.memory:
             return None
-        return max(processes, key=exact.get), "memory"
+        return max(processes, key=exact.__getitem__), "memory"
 
 
 def _below(pid: int):

@@ -188,28 +188,18 @@ class Sums:
     """Of the logarithms of all factors up to each token, (…, n); and the first and last token of its chunk."""
 
     log: Tensor
+    total: Tensor
+    begin: Tensor  # before its chunk
+    end: Tensor  # to the end of its chunk
     first: Tensor
     last: Tensor
 
-    @property
-    def total(self) -> Tensor:
-        return self.log.cumsum(-1)
-
-    @property
-    def begin(self) -> Tensor:
-        """Before its chunk."""
-        return (self.total - self.log)[..., self.first]
-
-    @property
-    def end(self) -> Tensor:
-        """To the end of its chunk."""
-        return self.total[..., self.last]
-
 
 def sums(gamma: Tensor, c: int) -> Sums:
-    place = torch.arange(gamma.shape[-1])
-    first = place // c * c
-    return Sums(gamma.double().log(), first, (first + c - 1).clamp(max=len(place) - 1))
+    place, log = torch.arange(gamma.shape[-1]), gamma.double().log()  # in float64, as in `left_of`
+    first, total = place // c * c, log.cumsum(-1)
+    last = (first + c - 1).clamp(max=len(place) - 1)
+    return Sums(log, total, (total - log)[..., first], total[..., last], first, last)
 
 
 def reader(x: Tensor) -> Tensor:

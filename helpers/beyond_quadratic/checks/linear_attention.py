@@ -334,7 +334,7 @@ recurrent_linear_attention = Check(
 def loop(
     mask: Callable = torch.tril, divide: Callable = torch.div, join: Callable = torch.add, carried: Callable = as_it_is
 ) -> Callable:
-    """mask: what cuts the scores of a chunk to a triangle. join: (a sum, the chunk's own) → the sum for the next one."""
+    """mask: what cuts a chunk's scores to a triangle. join: (a sum, the chunk's own) → the sum for the next one."""
 
     def answer(q, k, v, c) -> Tensor:
         q, k, outputs = phi(q), phi(k), []

@@ -1,4 +1,4 @@
-"""strided_sparse: a list of few keys for each token, with which two layers connect all pairs; and attention over lists."""
+"""strided_sparse: a list of few keys for each token, by which two layers connect all pairs; attention over lists."""
 
 import math
 from collections.abc import Callable

@@ -211,26 +211,32 @@ class Joined:
     returned: Callable = lambda dq, dk, dv: (dq, dk, dv, None)
 
 
+class OnClass:
+    """What is kept on a class, for all calls."""
+
+
 def joined(**changed) -> Callable:
     """Flash attention with gradients, with these steps changed."""
     steps = Joined(**changed)
 
-    class Slipped(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, q, k, v, causal) -> Tensor:
-            out, lse = flash.flash_attention_forward(q, k, v, causal)
-            for name, value in {"inputs": (q, k, v), "sums": (out, steps.lse(lse)), "causal": causal}.items():
-                setattr(Slipped if name in steps.on_class else ctx, name, value)
-            return out
+    def answer(q, k, v, causal=False) -> Tensor:
+        class FlashAttention(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, q, k, v, causal) -> Tensor:
+                out, lse = flash.flash_attention_forward(q, k, v, causal)
+                for name, value in {"inputs": (q, k, v), "sums": (out, steps.lse(lse)), "causal": causal}.items():
+                    setattr(OnClass if name in steps.on_class else ctx, name, value)
+                return out
 
-        @staticmethod
-        def backward(ctx, grad_out):
-            inputs, sums, causal = (
-                getattr(Slipped if name in steps.on_class else ctx, name) for name in ("inputs", "sums", "causal")
-            )
-            return steps.returned(*steps.way_back(*inputs, *sums, steps.handed(grad_out), causal))
+            @staticmethod
+            def backward(ctx, grad_out):
+                names = ("inputs", "sums", "causal")
+                inputs, sums, causal = (getattr(OnClass if name in steps.on_class else ctx, name) for name in names)
+                return steps.returned(*steps.way_back(*inputs, *sums, steps.handed(grad_out), causal))
 
-    return lambda q, k, v, causal=False: Slipped.apply(q, k, v, causal)
+        return FlashAttention.apply(q, k, v, causal)
+
+    return answer
 
 
 def causal_forgotten(q, k, v, out, lse, grad_out, causal) -> tuple[Tensor, Tensor, Tensor]:
