@@ -139,12 +139,16 @@ def _shifted(v, n, shift, strength=30.0, read=0, write=1) -> tuple[Tensor, ...]:
     return w_q, w_k, w_v, w_o
 
 
-def previous(shift: int = -1, **changed: Callable) -> Callable[..., tuple[Tensor, ...]]:
+def _kept(w, eye, v) -> Tensor:
+    return w
+
+
+def previous(shift: int = -1, w_q=_kept, w_k=_kept, w_v=_kept, w_o=_kept) -> Callable[..., tuple[Tensor, ...]]:
     """Such a head with some matrices changed: `w_v=…` of what it was, the identity (d, d) and v."""
 
     def head(v, n) -> tuple[Tensor, ...]:
-        eye, made = torch.eye(2 * v + n), zip(("w_q", "w_k", "w_v", "w_o"), _shifted(v, n, shift), strict=True)
-        return tuple(changed[name](w, eye, v) if name in changed else w for name, w in made)
+        eye, (asks, answers, reads, writes) = torch.eye(2 * v + n), _shifted(v, n, shift)
+        return w_q(asks, eye, v), w_k(answers, eye, v), w_v(reads, eye, v), w_o(writes, eye, v)
 
     return head
 
