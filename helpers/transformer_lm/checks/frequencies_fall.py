@@ -15,9 +15,9 @@ frequencies_fall = Check(
     drive=choice,
     misconceptions=wrong_answers(
         __file__,
-        first_pair_tells_far_positions_apart=lambda: "a",
-        all_pairs_turn_equally_fast=lambda: "c",
-        last_pair_repeats_first=lambda: "d",
-        one_pair_enough=lambda: "e",
+        far_apart=lambda: "a",
+        equally_fast=lambda: "c",
+        last_repeats_first=lambda: "d",
+        one_pair=lambda: "e",
     ),
 )
