@@ -44,6 +44,7 @@ lint: setup
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
 	@$(BIN)/lint-imports --no-logo > .venv/imports.log || { cat .venv/imports.log; exit 1; }
+	@$(BIN)/mypy --cache-dir .venv/mypy > .venv/mypy.log || { cat .venv/mypy.log; exit 1; }
 	@$(BIN)/attn lint
 
 test: lint
@@ -70,4 +71,4 @@ bench-import: setup
 
 # ARGS="oldest newest colab --units 00 02"
 versions: setup
-	@$(BIN)/python -m autograder.bench.versions $(ARGS)
+	@$(BIN)/python -m autograder.bench.supported_versions $(ARGS)

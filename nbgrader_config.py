@@ -37,8 +37,8 @@ c.ClearSolutions.text_stub = "*Your answer here.*"
 # locked cells are restored from the gradebook, so the rubric is there again for the marker and in the feedback.
 c.ClearMarkScheme.enforce_metadata = False
 
-# Grading: every hand-in is read once, mended, made harmless and put into the staging folder before nbgrader looks at it (for
-# this nbgrader has no setting: see nbgrader_hook.py); then nbgrader's own steps, with ours in the place of its Execute.
+# Grading: every hand-in is read once, mended, made harmless and put into the staging folder before nbgrader looks at
+# it (nbgrader has no setting for this: see nbgrader_hook.py); then come nbgrader's own steps, with our Execute.
 if "nbgrader" in sys.modules:  # not where `attn mark` reads the limits below, and needs no nbgrader
     from autograder.course import feedback_grades, insert_previews
     from autograder.grading.nbgrader_hook import install

@@ -3,8 +3,7 @@ renders what a student wrote. What exceeds the limits is one exception here and 
 
 A server process imports a module once and forks for every call, so that a call costs about ten milliseconds and what
 one call spoils is gone with it. Arguments travel as pickles to the child, which is ours; answers come back as JSON
-alone, for the child has handled what is not.
-"""
+alone, for the child has handled what is not."""
 
 import json
 import os
@@ -38,8 +37,7 @@ class CallFailed(Exception):
 def call(function: Callable, *arguments: Any, seconds: float = SECONDS, memory: int = MEMORY) -> Any:
     """What `function(*arguments)` returns, as JSON keeps it: a module's function, plain arguments.
 
-    seconds: of processor time; memory: bytes beside what the server has. Raises TooMuch, Failed.
-    """
+    seconds: of processor time; memory: bytes beside what the server has. Raises TooMuch, Failed."""
     task = pickle.dumps((function.__module__, function.__name__, arguments, seconds, memory))
     with _server.lock:
         kind, answer = _server.ask(function.__module__, task)
@@ -67,7 +65,8 @@ class _Server:
     """Started at the first call, and again whenever it is gone; it ends with this process, for its input does."""
 
     def __init__(self) -> None:
-        self.server, self.lock, self.owner = None, threading.Lock(), 0
+        self.server: Any = None  # a Popen with pipes, from the first call on
+        self.lock, self.owner = threading.Lock(), 0
 
     def ask(self, module: str, task: bytes) -> tuple[str, Any]:
         for _ in range(2):  # the second time with a new server: the first may have been ended from outside

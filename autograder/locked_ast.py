@@ -8,7 +8,7 @@ from typing import Any
 _ALONE, _parse = RLock(), ast.parse
 
 
-def parse(source: Any, *arguments: Any, **named: Any) -> ast.AST:
+def parse(source: Any, *arguments: Any, **named: Any) -> Any:
     """`ast.parse`, and as it SyntaxError for what is no Python."""
     with _ALONE:
         return _parse(source, *arguments, **named)

@@ -41,10 +41,10 @@ def nbgrader_metadata(cell: NotebookNode) -> dict:
     return found if isinstance(found, dict) else {}
 
 
-def grade_id(cell: NotebookNode) -> str | None:
-    """The cell's grade_id, if it has a well-formed one."""
+def grade_id(cell: NotebookNode) -> str:
+    """The cell's grade_id; "" where it has no well-formed one."""
     found = nbgrader_metadata(cell).get("grade_id")
-    return found if isinstance(found, str) and found else None
+    return found if isinstance(found, str) else ""
 
 
 def flag(cell: NotebookNode, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""A board for worked examples: tables of small numbers with names at their rows and columns; some cells known, some marked."""
+"""A board for worked examples: tables of small numbers with named rows and columns; some cells known, some marked."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -24,8 +24,8 @@ Marks = dict[str, list]
 class Table:
     """A matrix on a board, with its upper left corner at (left, top).
 
-    first, last: the steps in which its first and its last number become known; in between one more row in every step (by_row), or
-    the framed cells alone.
+    first, last: the steps in which its first and its last number become known; in between one more row in every step
+    (by_row), or the framed cells alone.
     shade: the larger a number, the darker its cell (0 is white, 1 is full). Numbers of −∞ are grey: masked.
     written: whether the numbers stand in the cells."""
 
@@ -74,7 +74,7 @@ class Board:
         self.axis.text(x, y, words, fontsize=size, color=readable, **{"ha": "center", "va": "center"} | how)
 
     def step(self, tables: dict[str, Table], steps: Sequence[Callable[[], tuple[str, Marks]]], step: int) -> str:
-        """Draw a step on an empty board. `steps[step]()` gives what it says, which is returned, and the cells to frame."""
+        """Draw a step on an empty board. `steps[step]()` gives what it says (returned), and the cells to frame."""
         self.wipe()
         caption, marks = steps[step]()
         self.draw(tables, step, marks)
@@ -104,7 +104,7 @@ class Board:
             self.text(left - 0.15, top + i + 0.5, word, ha="right")
 
     def _cells(self, table: Table, known: Tensor, strength: Tensor) -> Tensor:
-        """Draws the coloured boxes of a table, as one artist, which is quick. Returns their colours, (rows, columns, 3)."""
+        """Draws the boxes of a table as one artist, which is quick. Returns their colours, (rows, columns, 3)."""
         faces = torch.tensor(to_rgb(table.colour)) * strength[..., None] + 1 - strength[..., None]
         faces[table.values.isinf()] = torch.tensor(to_rgb(EDGE), dtype=faces.dtype)
         faces[~known] = torch.tensor(to_rgb(MASKED), dtype=faces.dtype)

@@ -1,4 +1,4 @@
-"""The checks of all exercises, by their ids: `check.softmax(softmax, points=2)`. Each unit's lie in `helpers/<unit>/checks`.
+"""The checks of all exercises, by their ids: `check.softmax(softmax, points=2)`, a unit's in `helpers/<unit>/checks`.
 
 In a notebook a check also says where one stands: a line below its card, and `check.progress()` for all of it."""
 

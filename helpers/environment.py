@@ -12,7 +12,7 @@ from packaging.requirements import Requirement  # matplotlib brings it along
 
 
 def setup(seed: int = 0) -> None:
-    """Seed PyTorch, make plots readable, and print one line about this machine; and one for each package that is too old."""
+    """Seed PyTorch, make plots readable, print a line about this machine, and one for each package that is too old."""
     torch.manual_seed(seed)
     _plot_style()
     warnings.filterwarnings("ignore", "IProgress not found")  # without ipywidgets progress bars are text
@@ -22,7 +22,7 @@ def setup(seed: int = 0) -> None:
 
 
 def too_old(course: str = "attention-course") -> list[str]:
-    """What to do about every package that is older than the course supports. Nothing where the course was not installed."""
+    """What to do about packages older than the course supports. Nothing where the course was not installed."""
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         return [line for wanted in importlib.metadata.requires(course) or [] if (line := _upgrade(Requirement(wanted)))]
     return []
@@ -38,7 +38,10 @@ def _upgrade(wanted: Requirement) -> str:
         return f"{wanted.name} is missing: run `%pip install {wanted.name}`, then restart the kernel."
     if wanted.specifier.contains(found, prereleases=True):
         return ""
-    return f"{wanted.name} {found} is older than the course supports: run `%pip install -U {wanted.name}`, then restart the kernel."
+    return (
+        f"{wanted.name} {found} is older than the course supports: run `%pip install -U {wanted.name}`, then "
+        "restart the kernel."
+    )
 
 
 def device() -> torch.device:
@@ -65,8 +68,8 @@ def triton_mode() -> str:
 
 
 def settle_triton() -> None:
-    """Without a GPU kernels are interpreted. Triton decides that when it is first imported, and PyTorch imports it too (to count
-    FLOPs, to make an optimiser): so it is said as soon as the course is imported."""
+    """Without a GPU kernels are interpreted. Triton decides that when it is first imported, and PyTorch imports it too
+    (to count FLOPs, to make an optimiser): so it is said as soon as the course is imported."""
     if not os.environ.get("TRITON_INTERPRET") and not torch.cuda.is_available():
         os.environ["TRITON_INTERPRET"] = "1"
 
@@ -89,7 +92,7 @@ def _plot_style() -> None:
 
 
 def _sharp() -> None:
-    """Pictures in a notebook with two pixels for every one of the page: as large as before, and sharp on a laptop's screen."""
+    """Pictures in a notebook with two pixels for every one of the page: as large, and sharp on a laptop's screen."""
     if "IPython" not in sys.modules:  # no notebook
         return
     from IPython import get_ipython

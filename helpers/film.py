@@ -1,8 +1,9 @@
-"""One player for all films: pictures with a sentence each, to play or to step through, as HTML that needs neither a server nor a network.
+"""One player for all films: pictures with a sentence each, to play or to step through, as HTML that needs neither a
+server nor a network.
 
-Where scripts don't run (a page that was cleaned, a notebook that isn't trusted) one picture and its sentence stand there instead.
-Matplotlib has a player, too (`to_jshtml`): its pictures have no text that a screen reader could read, its buttons are letters of a
-font on the web, no key moves it, and without scripts it is empty."""
+Where scripts don't run (a page that was cleaned, a notebook that isn't trusted) one picture and its sentence stand
+there instead. Matplotlib has a player, too (`to_jshtml`): its pictures have no text that a screen reader could read,
+its buttons are letters of a font on the web, no key moves it, and without scripts it is empty."""
 
 import base64
 import hashlib
@@ -22,7 +23,7 @@ LIMIT = 600_000
 """Characters that the HTML of a film may have: notebooks are kept, sent and handed in with their outputs."""
 PLAYER = Path(__file__).with_name("film.html")
 CSS_DPI, SHARP = 96, 1.5
-"""Pixels of a page to an inch, and pixels of a picture to one of the page: twice as fine a screen still shows sharp letters."""
+"""Pixels of a page to an inch, and of a picture to one of the page: a screen twice as fine shows sharp letters."""
 COLOURS = 160
 
 
@@ -36,9 +37,11 @@ def play(html: str) -> None:
 def film(
     figure: Figure, draw: Callable[[Any], str], frames: Iterable, described: str, *, milliseconds: int = 2000, still=-1
 ) -> str:
-    """The HTML of a film. `draw(frame)` draws the figure for each of `frames` and returns what is to be seen, in a sentence or two.
+    """The HTML of a film. `draw(frame)` draws the figure for each of `frames` and returns what is to be seen, in a
+    sentence or two.
 
-    described: what the film shows, for those who can't see it. milliseconds: how long a frame stays when the film plays.
+    described: what the film shows, for those who can't see it. milliseconds: how long a frame stays when the film
+        plays.
     still: the frame (its number) that stands there where scripts don't run. The figure is closed."""
     with plt.rc_context({"figure.autolayout": False}):  # nothing may move from frame to frame
         made = [(draw(frame), _picture(figure)) for frame in frames]
@@ -70,7 +73,7 @@ def _packed(pictures: list[Image.Image]) -> list[str]:
 
 
 def _palette(pictures: list[Image.Image]) -> Image.Image:
-    """One for all, for colours must not change from frame to frame: the commonest as they are, and shades of what is left."""
+    """One for all, for colours must not change between frames: the commonest as they are, and shades of the rest."""
     small = [
         picture.resize((picture.width // 2, picture.height // 2), Image.Resampling.NEAREST) for picture in pictures
     ]

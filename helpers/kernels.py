@@ -1,7 +1,7 @@
 """`triton` and `tl` for every machine: compiled where there is a GPU, interpreted on the CPU where there is none.
 
-Triton decides that when it is first imported, so import it from here. Where it can't be installed (macOS, Windows) stand-ins
-take its place: kernels can be defined, and launching one says what to do.
+Triton decides that when it is first imported, so import it from here. Where it can't be installed (macOS, Windows)
+stand-ins take its place: kernels can be defined, and launching one says what to do.
 """
 
 import os
@@ -12,8 +12,8 @@ import torch
 from helpers.environment import settle_triton
 
 INSTALL = (
-    "Triton isn't installed here. On Linux run `pip install triton`; on Windows use WSL, on a Mac use Colab. All exercises but the "
-    "kernels work without it."
+    "Triton isn't installed here. On Linux run `pip install triton`; on Windows use WSL, on a Mac use Colab. All "
+    "exercises but the kernels work without it."
 )
 TOO_LATE = (
     "Triton was imported before `helpers`, in the mode for a GPU. Restart the kernel and run the setup cell first."
@@ -93,7 +93,7 @@ triton, tl, UNAVAILABLE = _import_triton()
 
 
 @triton.jit
-def _nothing_kernel(number, WIDTH: tl.constexpr):
+def _nothing_kernel(number, WIDTH: tl.constexpr):  # type: ignore[name-defined]  # `tl` may be a stand-in
     tl.arange(0, WIDTH)
 
 

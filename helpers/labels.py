@@ -24,10 +24,17 @@ def name_lines(axis: Axes, x: float, ends: Sequence[End], *, apart: float = 0.06
         words = textwrap.fill(together, 36).replace(UNBROKEN, " ")
         colour = group[-1][2]  # of lines that lie on each other the last one is seen
         axis.annotate(
-            words, (x, end), (1.05, place), xycoords=("data", "axes fraction"), textcoords="axes fraction", fontsize=size, color=as_text(colour),
-            va="center", annotation_clip=False,
+            words,
+            (x, end),
+            (1.05, place),
+            xycoords=("data", "axes fraction"),
+            textcoords="axes fraction",
+            fontsize=size,
+            color=as_text(colour),
+            va="center",
+            annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.6, "shrinkA": 1, "shrinkB": 4, "relpos": (0, 0.5)},
-        )  # fmt: skip
+        )
 
 
 def _together(ends: Sequence[End]) -> list[list[End]]:
@@ -48,8 +55,8 @@ def _height(axis: Axes, y: float) -> float:
 
 
 def _spread(places: Sequence[float], apart: float) -> list[float]:
-    """The heights nearest to `places` (lowest first) that are `apart`: labels that are too close share what they have to move.
-    (Pool adjacent violators, on the heights less the room that the labels below need.)"""
+    """The heights nearest to `places` (lowest first) that are `apart`: labels that are too close share what they have
+    to move. (Pool adjacent violators, on the heights less the room that the labels below need.)"""
     blocks: list[tuple[float, int]] = []  # mean and number of labels
     for index, place in enumerate(places):
         blocks.append((place - index * apart, 1))

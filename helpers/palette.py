@@ -1,8 +1,9 @@
 """The colours of the course: one meaning each, in every figure and on every card.
 
-Chosen by measure (`python -m tests.palette`): seen normally, by deuteranopes, by protanopes and in greyscale, any two of the
-first five, and each of them and white, are 15 or more apart in CAM02-UCS. In grey only lightness is left, so they are stairs of it:
-weights darkest, then queries, outputs, values, keys. More than five things in one figure also differ by marker, hatch or label.
+Chosen by measure (`python -m tests.palette`): seen normally, by deuteranopes, by protanopes and in greyscale, any two
+of the first five, and each of them and white, are 15 or more apart in CAM02-UCS. In grey only lightness is left, so
+they are stairs of it: weights darkest, then queries, outputs, values, keys. More than five things also differ by
+marker, hatch or label.
 """
 
 QUERY, KEY, VALUE, WEIGHT, OUTPUT = "#10458f", "#ffa950", "#49a371", "#380550", "#6a6c6f"

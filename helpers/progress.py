@@ -1,7 +1,7 @@
 """Where a student stands: the points that the checks of this kernel gave, what is open, what a person will mark.
 
-It is kept in memory alone and says so: a restarted kernel begins at nothing, and running all cells brings it back. A file would
-turn up among what is handed in, and would tell points of answers that have been changed since."""
+It is kept in memory alone and says so: a restarted kernel begins at nothing, and running all cells brings it back. A
+file would turn up among what is handed in, and would tell points of answers that have been changed since."""
 
 import contextlib
 import json
@@ -88,7 +88,7 @@ class Progress:
 
 
 def progress(unit: int | str | None = None) -> Progress | str:
-    """What you have earned so far in a unit, since this kernel started. unit: its number; by default that of the last check."""
+    """What you have earned in a unit since this kernel started. unit: its number; else that of the last check."""
     if unit is None:
         found = next((one for name in reversed(_seen) if (one := _unit_of(name))), None)
         return Progress(found) if found else _Words(NOTHING_SEEN)
@@ -188,7 +188,7 @@ def _number(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-# ---------------------------------------------------------------- as HTML: it takes its colours from the page, light or dark
+# ---------------------------------------------------------------- as HTML, in the colours of the page, light or dark
 
 _LINE = "border-top:1px solid rgba(128,128,128,.3);padding:3px 14px 3px 0;text-align:left;background:none"
 

@@ -1,5 +1,6 @@
-"""What the units' rooms offer, found by looking: a name in the `__all__` of `helpers/<unit>/checks/<idea>.py` is `check.<name>`,
-and one of `plots/<idea>.py` is `plots.<name>`. Nothing is imported before it is asked for, so that a notebook starts quickly."""
+"""What the units' rooms offer, found by looking: a name in the `__all__` of `helpers/<unit>/checks/<idea>.py` is
+`check.<name>`, and one of `plots/<idea>.py` is `plots.<name>`. Nothing is imported before it is asked for: notebooks
+start fast."""
 
 import ast
 import difflib

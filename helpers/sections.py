@@ -1,4 +1,4 @@
-"""Where an exercise stands in the course: number and title of its section, as the headings of the notebooks state them."""
+"""Where an exercise stands in the course: number and title of its section, as in the headings of the notebooks."""
 
 import json
 from functools import cache

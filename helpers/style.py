@@ -31,14 +31,41 @@ from .palette import (
 )
 from .sections import section
 
-__all__ = ["EDGE", "FAINT_KEY", "FAINT_QUERY", "FAINT_WEIGHT", "HALF_KEY", "HALF_WEIGHT", "KEY", "MASK", "MASKED", "MAY_ATTEND", "OCHRE", "OUTPUT", "PINK", "QUERY", "RED", "SKY", "VALUE", "WEIGHT", "as_text", "described", "heatmap", "ink", "section", "show", "waits_for"]  # fmt: skip
+__all__ = [
+    "EDGE",
+    "FAINT_KEY",
+    "FAINT_QUERY",
+    "FAINT_WEIGHT",
+    "HALF_KEY",
+    "HALF_WEIGHT",
+    "KEY",
+    "MASK",
+    "MASKED",
+    "MAY_ATTEND",
+    "OCHRE",
+    "OUTPUT",
+    "PINK",
+    "QUERY",
+    "RED",
+    "SKY",
+    "VALUE",
+    "WEIGHT",
+    "as_text",
+    "described",
+    "heatmap",
+    "ink",
+    "section",
+    "show",
+    "waits_for",
+]
 
 WAITING = "This picture needs your answer to"
 MASK = ListedColormap([MASKED, MAY_ATTEND])  # of a matrix of truth values: may attend?
 
 
 def waits_for(*exercises: str) -> Callable:
-    """Let a picture that uses a student's answer to these exercises (ids) say so where that isn't written yet, instead of raising."""
+    """Let a picture that uses a student's answer to these exercises (ids) say so where that isn't written yet, instead
+    of raising."""
 
     def decorate(draw: Callable) -> Callable:
         @functools.wraps(draw)
@@ -72,10 +99,10 @@ def described(draw: Callable) -> Callable:
 
 
 def show(described: str = "") -> None:
-    """Show the figures. described: what they show, for those who can't see it; without it, what the picture's docstring says.
+    """Show the figures. described: what they show, for those who can't see it; else what the picture's docstring says.
 
-    It is stored beside the picture, where nbgrader's pages and nbconvert's template "classic" take it from. (JupyterLab 4.6 and
-    nbconvert's template "lab" leave it out.)
+    It is stored beside the picture, where nbgrader's pages and nbconvert's template "classic" take it from. (JupyterLab
+    4.6 and nbconvert's template "lab" leave it out.)
     """
     if not plt.get_backend().lower().endswith("inline"):
         plt.show()

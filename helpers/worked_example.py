@@ -1,7 +1,7 @@
 """The sentence that goes through the whole course: four words, small whole numbers, every step to be checked by hand.
 
-Each unit takes it one step further: 02 queries, keys and values; 03 the causal mask; 04 a second head; 06 a second language; 08 the
-words one after the other; 09 tiles. Every number in the pictures is computed from the tables here."""
+Each unit takes it one step further: 02 queries, keys and values; 03 the causal mask; 04 a second head; 06 a second
+language; 08 the words one after the other; 09 tiles. Every number in the pictures is computed from the tables here."""
 
 from dataclasses import dataclass
 
@@ -10,13 +10,15 @@ from torch import Tensor
 
 WORDS = ("cats", "drink", "cold", "milk")
 FEATURES = ("does", "thing", "lives", "how")
-"""What a word is: something done, a thing (milk is two of it: a thing that one can drink), something that lives, or how a thing is."""
+"""What a word is: something done, a thing (milk is two of it: a thing that one can drink), something that lives, or how
+a thing is."""
 X = torch.tensor([[0, 1, 1, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 2, 0, 0]], dtype=torch.float64)  # (n, d_model)
 
 
 @dataclass(frozen=True)
 class Head:
-    """Matrices (d_model, 2) that make queries, keys and values of the words, a row a feature; and what the two places of a query mean."""
+    """Matrices (d_model, 2) that make queries, keys and values of the words, a row a feature; and what the two places
+    of a query mean."""
 
     w_q: Tensor
     w_k: Tensor
@@ -30,12 +32,20 @@ def _matrix(*rows: tuple[int, ...]) -> Tensor:
 
 HEADS = (
     # what is done looks for things, and things look for what is done
-    Head(_matrix((0, 2), (1, 0), (0, 0), (0, 1)), _matrix((2, 0), (0, 1), (0, 0), (0, 0)),
-         _matrix((2, 0), (0, 2), (4, 0), (0, 1)), ("does", "thing")),
+    Head(
+        _matrix((0, 2), (1, 0), (0, 0), (0, 1)),
+        _matrix((2, 0), (0, 1), (0, 0), (0, 0)),
+        _matrix((2, 0), (0, 2), (4, 0), (0, 1)),
+        ("does", "thing"),
+    ),
     # what is done looks for who lives, and things look for how they are
-    Head(_matrix((2, 0), (0, 1), (0, 0), (0, 0)), _matrix((0, 0), (0, 0), (2, 0), (0, 2)),
-         _matrix((1, 0), (0, 1), (2, 0), (0, 3)), ("lives", "how")),
-)  # fmt: skip
+    Head(
+        _matrix((2, 0), (0, 1), (0, 0), (0, 0)),
+        _matrix((0, 0), (0, 0), (2, 0), (0, 2)),
+        _matrix((1, 0), (0, 1), (2, 0), (0, 3)),
+        ("lives", "how"),
+    ),
+)
 
 W_O = _matrix(
     (1, 0, 0, 0), (0, 1, 0, 0), (0, 1, 1, 0), (1, 0, 0, 1)

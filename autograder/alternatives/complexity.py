@@ -51,9 +51,12 @@ arithmetic_intensity = {
 
 def training_by_products(b, n, d, h, d_ff):
     shapes = {
-        "qkv": [(1, b * n, d, d)] * 3, "scores": [(b * h, n, d // h, n)], "weighted_sum": [(b * h, n, n, d // h)],
-        "output": [(1, b * n, d, d)], "ffn": [(1, b * n, d, d_ff), (1, b * n, d_ff, d)],
-    }  # fmt: skip
+        "qkv": [(1, b * n, d, d)] * 3,
+        "scores": [(b * h, n, d // h, n)],
+        "weighted_sum": [(b * h, n, n, d // h)],
+        "output": [(1, b * n, d, d)],
+        "ffn": [(1, b * n, d, d_ff), (1, b * n, d_ff, d)],
+    }
     table = {"softmax": (0, 2 * b * h * n * n)}
     for row, products in shapes.items():
         flops = sum(2 * t * i * j * k for t, i, j, k in products)
@@ -78,9 +81,12 @@ def training_written_out(b, n, d, h, d_ff):
 
 def decode_by_products(b, n, d, h, d_ff):
     shapes = {
-        "qkv": [(1, b, d, d)] * 3, "scores": [(b * h, 1, d // h, n)], "weighted_sum": [(b * h, 1, n, d // h)],
-        "output": [(1, b, d, d)], "ffn": [(1, b, d, d_ff), (1, b, d_ff, d)],
-    }  # fmt: skip
+        "qkv": [(1, b, d, d)] * 3,
+        "scores": [(b * h, 1, d // h, n)],
+        "weighted_sum": [(b * h, 1, n, d // h)],
+        "output": [(1, b, d, d)],
+        "ffn": [(1, b, d, d_ff), (1, b, d_ff, d)],
+    }
     table = {"softmax": (0, 2 * b * h * n)}
     for row, products in shapes.items():
         flops = sum(2 * t * i * j * k for t, i, j, k in products)
@@ -115,10 +121,13 @@ def table_of_a_class(b, n, d, h, d_ff):
         return Cost((2 * n * m * k, n * m + m * k + n * k))
 
     rows = {
-        "qkv": 3 * product(b * n, d, d), "scores": b * h * product(n, d // h, n), "softmax": Cost((0, 2 * b * h * n * n)),
-        "weighted_sum": b * h * product(n, n, d // h), "output": product(b * n, d, d),
+        "qkv": 3 * product(b * n, d, d),
+        "scores": b * h * product(n, d // h, n),
+        "softmax": Cost((0, 2 * b * h * n * n)),
+        "weighted_sum": b * h * product(n, n, d // h),
+        "output": product(b * n, d, d),
         "ffn": product(b * n, d, d_ff) + product(b * n, d_ff, d),
-    }  # fmt: skip
+    }
     return {**{row: tuple(cost) for row, cost in rows.items()}, "total": tuple(sum(rows.values(), start=Cost((0, 0))))}
 
 
@@ -126,10 +135,13 @@ def table_in_closed_form(b, n, d, h, d_ff):
     bnd, pairs = b * n * d, b * h * n**2
     return dict(
         total=(bnd * (8 * d + 4 * n + 4 * d_ff), 14 * bnd + 4 * d**2 + 4 * pairs + 2 * d_ff * (b * n + d)),
-        ffn=(4 * bnd * d_ff, 2 * bnd + 2 * d_ff * (d + b * n)), output=(2 * bnd * d, 2 * bnd + d**2),
-        weighted_sum=(2 * bnd * n, 2 * bnd + pairs), softmax=(0, 2 * pairs), scores=(2 * bnd * n, 2 * bnd + pairs),
+        ffn=(4 * bnd * d_ff, 2 * bnd + 2 * d_ff * (d + b * n)),
+        output=(2 * bnd * d, 2 * bnd + d**2),
+        weighted_sum=(2 * bnd * n, 2 * bnd + pairs),
+        softmax=(0, 2 * pairs),
+        scores=(2 * bnd * n, 2 * bnd + pairs),
         qkv=(6 * bnd * d, 6 * bnd + 3 * d**2),
-    )  # fmt: skip
+    )
 
 
 def training_kept(b, n, d, h, d_ff, kept={}):  # noqa: B006, it is to be kept
@@ -210,10 +222,14 @@ def layer_types_as_lists(n, d, k, r):
     log = math.log2(n)
     constant = [1.0, 1.0]
     return {
-        "linear": [d * d * n, *constant], "low-rank": [d * r * n, *constant], "lsh": [d * n * log, log, log],
-        "strided sparse": [d * n**1.5, *constant], "self-attention": [d * n * n, *constant],
-        "convolution": [d * d * n * k, 1.0, log / math.log2(k)], "recurrent": [d * d * n, n, n],
-    }  # fmt: skip
+        "linear": [d * d * n, *constant],
+        "low-rank": [d * r * n, *constant],
+        "lsh": [d * n * log, log, log],
+        "strided sparse": [d * n**1.5, *constant],
+        "self-attention": [d * n * n, *constant],
+        "convolution": [d * d * n * k, 1.0, log / math.log2(k)],
+        "recurrent": [d * d * n, n, n],
+    }
 
 
 def layer_types_with_buckets(n, d, k, r):
@@ -250,9 +266,10 @@ layer_types = {
     "with constants and smaller terms": layer_types_with_constants,
     "lists, another order": layer_types_as_lists,
     "the scan of the keys counted too": lambda n, d, k, r: {
-        **layer_types_as_lists(n, d, k, r), "self-attention": (2 * n * d * n + 7 * n * d, 1, 1),
+        **layer_types_as_lists(n, d, k, r),
+        "self-attention": (2 * n * d * n + 7 * n * d, 1, 1),
     },
-}  # fmt: skip
+}
 
 
 def roofline_by_time(flops, elements, dtype, peak, bandwidth):

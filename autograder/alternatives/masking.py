@@ -90,19 +90,24 @@ mask_then_renormalise = {
     "a sum over the keys one by one": renormalise_by_loop,
     "masked_fill and a product with ones": renormalise_with_a_product_of_ones,
     "guarded against 0/0": lambda scores, mask: (
-        (lambda kept: kept / kept.sum(-1, keepdim=True).clamp_min(torch.finfo(kept.dtype).tiny))(scores.softmax(-1) * mask),
+        (lambda kept: kept / kept.sum(-1, keepdim=True).clamp_min(torch.finfo(kept.dtype).tiny))(
+            scores.softmax(-1) * mask
+        ),
         (scores.softmax(-1) * ~mask).sum(-1),
     ),
-    "what is taken away, subtracted": lambda scores, mask: (lambda full, taken: (
-        (full - taken) / (full - taken).sum(-1, True), taken.sum(-1)
-    ))(scores.softmax(-1), scores.softmax(-1).masked_fill(mask, 0)),
-    "the lost share as 1 minus what is left": lambda scores, mask: (lambda kept: (
-        kept / kept.sum(-1, keepdim=True), 1 - kept.sum(-1)
-    ))(torch.where(mask, scores.softmax(-1), 0.0)),
-    "einsum": lambda scores, mask: (lambda w, a: (
-        w * a / torch.einsum("...nm,...nm->...n", w, a)[..., None], torch.einsum("...nm,...nm->...n", w, 1 - a)
-    ))(scores.softmax(-1), mask.to(scores.dtype).expand(scores.shape)),
-}  # fmt: skip
+    "what is taken away, subtracted": lambda scores, mask: (
+        lambda full, taken: ((full - taken) / (full - taken).sum(-1, True), taken.sum(-1))
+    )(scores.softmax(-1), scores.softmax(-1).masked_fill(mask, 0)),
+    "the lost share as 1 minus what is left": lambda scores, mask: (
+        lambda kept: (kept / kept.sum(-1, keepdim=True), 1 - kept.sum(-1))
+    )(torch.where(mask, scores.softmax(-1), 0.0)),
+    "einsum": lambda scores, mask: (
+        lambda w, a: (
+            w * a / torch.einsum("...nm,...nm->...n", w, a)[..., None],
+            torch.einsum("...nm,...nm->...n", w, 1 - a),
+        )
+    )(scores.softmax(-1), mask.to(scores.dtype).expand(scores.shape)),
+}
 
 
 def attention_with_added_mask(q, k, v):

@@ -269,10 +269,7 @@ def flops_counted(n, d, h, d_h):
     return projections + sum(product(n, d_h, n) + product(n, n, d_h) for _ in range(h))
 
 
-head_flops = {
-    "product by product": flops_counted,
-    "one formula": lambda n, d, h, d_h: 4 * n * h * d_h * (2 * d + n),
-}
+head_flops = {"product by product": flops_counted, "one formula": lambda n, d, h, d_h: 4 * n * h * d_h * (2 * d + n)}
 
 
 def parts_by_loop(heads, w_o):
@@ -404,7 +401,7 @@ def induction_full_width(v, n):
 
 
 def induction_without_start(v, n):
-    # The start token has no match to find, so v − 1 columns are enough, and the token can do the asking for the rest too.
+    # The start token has no match to find, so v − 1 columns are enough, and it can ask for the rest too.
     w_q, w_k = torch.zeros(2 * v + n, v), torch.zeros(2 * v + n, v)
     w_q[1:v, 1:] = 45 * math.sqrt(v) * torch.eye(v - 1)
     w_k[v + 1 : 2 * v, 1:] = torch.eye(v - 1)

@@ -1,4 +1,4 @@
-"""Right answers of unit 01 in other styles: loops, einsum, in place on own tensors, trees, formulas derived and counted."""
+"""Right answers of unit 01 in other styles: loops, einsum, in place, trees, formulas derived and counted."""
 
 import math
 from itertools import accumulate
@@ -185,13 +185,18 @@ def longest_path_by_recursion(n, layers):
 
 critical_path = {
     "counted in the grid": (
-        lambda n: sum(1 for _ in range(n)), longest_path_by_recursion,
-        lambda n, layers: len(range(layers)), lambda n, layers: sum(layers for _ in range(n)),
+        lambda n: sum(1 for _ in range(n)),
+        longest_path_by_recursion,
+        lambda n, layers: len(range(layers)),
+        lambda n, layers: sum(layers for _ in range(n)),
     ),
     "as floats": (
-        lambda n: float(n), lambda n, layers: float(layers + (n - 1)), lambda n, layers: float(layers), lambda n, layers: 1.0 * layers * n,
+        lambda n: float(n),
+        lambda n, layers: float(layers + (n - 1)),
+        lambda n, layers: float(layers),
+        lambda n, layers: 1.0 * layers * n,
     ),
-}  # fmt: skip
+}
 
 
 def rnn_schedule_by_loops(layers, n):
@@ -228,7 +233,9 @@ def writing_schedule_in_int32(layers, n):
 
 layers_in_sequence = {
     "cell by cell": (
-        rnn_schedule_by_loops, lambda layers, n: torch.tensor([[layer + 1] * n for layer in range(layers)]), writing_by_loops,
+        rnn_schedule_by_loops,
+        lambda layers, n: torch.tensor([[layer + 1] * n for layer in range(layers)]),
+        writing_by_loops,
     ),
     "sums and reshapes": (
         lambda layers, n: (torch.ones(layers, n).cumsum(0) + torch.ones(layers, n).cumsum(1) - 1).long(),
@@ -236,7 +243,7 @@ layers_in_sequence = {
         lambda layers, n: torch.arange(1, n * layers + 1).view(n, layers).T,
     ),
     "sums of int32": (rnn_schedule_in_int32, transformer_schedule_in_int32, writing_schedule_in_int32),
-}  # fmt: skip
+}
 
 
 def chunk_row_by_row(q, k, v, start, stop):
@@ -310,12 +317,14 @@ def pipeline_simulated(layers, micro_batches):
 pipeline_steps = {
     "simulated": pipeline_simulated,
     "the idle share as what is not busy": lambda layers, micro_batches: (
-        layers + micro_batches - 1, 1 - micro_batches / (layers + micro_batches - 1),
+        layers + micro_batches - 1,
+        1 - micro_batches / (layers + micro_batches - 1),
     ),
     "as tensors in a list": lambda layers, micro_batches: [
-        torch.tensor(micro_batches + layers - 1), torch.tensor((layers - 1) / (micro_batches + layers - 1)),
+        torch.tensor(micro_batches + layers - 1),
+        torch.tensor((layers - 1) / (micro_batches + layers - 1)),
     ],
-}  # fmt: skip
+}
 
 
 def combine_in_place(first, second):

@@ -230,13 +230,21 @@ permutation_equivariance = {
 
 parameter_counts = {
     "counted in modules": lambda n, d: (
-        3 * torch.nn.Linear(d, d).weight.numel(), 3 * torch.nn.Linear(d, d).bias.numel(), n * n, (d * n) * (d * n), d * n,
+        3 * torch.nn.Linear(d, d).weight.numel(),
+        3 * torch.nn.Linear(d, d).bias.numel(),
+        n * n,
+        (d * n) * (d * n),
+        d * n,
     ),
     "counted in tensors": lambda n, d: (
-        sum(torch.empty(d, d, device="meta").numel() for _ in range(3)), 3 * torch.empty(d).numel(), torch.empty(n, n).numel(), pow(n * d, 2), n * d,
+        sum(torch.empty(d, d, device="meta").numel() for _ in range(3)),
+        3 * torch.empty(d).numel(),
+        torch.empty(n, n).numel(),
+        pow(n * d, 2),
+        n * d,
     ),
     "as whole tensors": lambda n, d: tuple(torch.tensor([3 * d * d, 3 * d, n * n, d * d * n * n, d * n])),
-}  # fmt: skip
+}
 
 
 def other_weights_by_projection(weights, values):

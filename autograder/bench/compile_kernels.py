@@ -3,8 +3,7 @@ autograder.bench.compile_kernels`.
 
 Triton writes assembly for any target, and the assembler that it brings along says how many registers a thread takes and
 how many bytes were spilled to memory for want of them. Exit status 1 if a configuration of `helpers/tiles.py` spills or
-does not fit.
-"""
+does not fit."""
 
 import argparse
 import json
@@ -34,8 +33,7 @@ class Job:
     """One kernel for one architecture and heads of width d, with the tiles of a table ("teaching", "tuned" or
     "float32").
 
-    even: the lengths are multiples of 16, which Triton makes use of.
-    """
+    even: the lengths are multiples of 16, which Triton makes use of."""
 
     table: str
     kernel: str
@@ -94,7 +92,9 @@ def compiled(job: Job) -> Compiled:
 
 def _arguments(names: list[str], constants: dict, dtype: str, even: bool) -> tuple[dict, dict, dict]:
     """Types, values known at compile time, and attributes, as a launch with aligned, contiguous tensors has them."""
-    types, values, attributes = {}, {}, {}
+    types: dict = {}
+    values: dict = {}
+    attributes: dict = {}
     aligned = [["tt.divisibility", 16]]
     for place, name in enumerate(names):
         if name in constants:
@@ -128,7 +128,7 @@ def _assembled(ptx: str, arch: int) -> tuple[int, int]:
         ]
         said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
     spilled = sum(int(number) for number in re.findall(r"(\d+) bytes spill", said))
-    return int(re.search(r"Used (\d+) registers", said)[1]), spilled
+    return int(re.findall(r"Used (\d+) registers", said)[0]), spilled
 
 
 def show(found: list[Compiled]) -> None:

@@ -2,8 +2,7 @@
 
 On the CPU one thread computes attention the naive way, by PyTorch's own operator (SDPA) and by the tiled reference of
 the course. Each runs in a process of its own, so that its peak memory can be told from the system's high-water mark.
-Where there is a GPU, bench_flash_gpu measures the kernels there.
-"""
+Where there is a GPU, bench_flash_gpu measures the kernels there."""
 
 import argparse
 import json
@@ -107,7 +106,7 @@ def _free_memory() -> float:
 def on_cpu(lengths: tuple[int, ...]) -> list[dict]:
     """One row for each length: {"n", "naive", "SDPA", "tiled"}, each a dict of `measure`, or None."""
     jobs = [(n, variant) for n in lengths for variant in VARIANTS]
-    rows = {n: {"n": n} for n in lengths}
+    rows: dict[int, dict] = {n: {"n": n} for n in lengths}
     for n, variant in track(jobs, "Measuring on the CPU", console=Console(stderr=True), transient=True):
         rows[n][variant] = in_own_process(variant, n)
     return list(rows.values())
@@ -151,7 +150,7 @@ def _measured(found: dict | None) -> tuple[str, str]:
 def _ratios(naive: dict | None, found: dict | None) -> tuple[str, str]:
     if not (naive and found):
         return "–", "–"
-    return tuple(f"{naive[key] / found[key]:.1f}" for key in ("seconds", "extra_bytes"))
+    return f"{naive['seconds'] / found['seconds']:.1f}", f"{naive['extra_bytes'] / found['extra_bytes']:.1f}"
 
 
 def main() -> None:

@@ -1,8 +1,7 @@
 """How fast the kernels of the course are on a GPU: forward and backward of the teaching and the tuned kernel, beside
 PyTorch's own flash and cuDNN kernels and a large matrix product, all timed in one run, and all compared with float32.
 
-Every length has as many tokens (b · n) and features (h · d) as every other, so the speeds can be compared.
-"""
+Every length has as many tokens (b · n) and features (h · d) as every other, so the speeds can be compared."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -52,7 +51,7 @@ class Shape:
 
 # --------------------------------------------------------------------------------------------------------- who competes
 
-Call = Callable[[], object]
+Call = Callable[[], tuple]
 
 
 def _kernel(
@@ -97,10 +96,11 @@ def seconds(call: Call) -> float:
 def measure(lengths: tuple[int, ...]) -> dict:
     """Everything as plain data: ceiling (TFLOP/s), rows (a dict for each shape and pass), and extra memory over n."""
     shapes = [Shape(n, d, causal) for d in WIDTHS for causal in (False, True) for n in lengths]
-    found = {"device": _name(), "dtype": str(DTYPE), "ceiling": _ceiling(), "rows": []}
+    found = {"device": _name(), "dtype": str(DTYPE), "ceiling": _ceiling()}
+    rows: list[dict] = []
     for shape in track(shapes, "Measuring on the GPU", console=Console(stderr=True), transient=True):
-        found["rows"] += _rows(shape)
-    return {**found, "memory": [_memory(n) for n in lengths]}
+        rows += _rows(shape)
+    return {**found, "rows": rows, "memory": [_memory(n) for n in lengths]}
 
 
 def _name() -> str:
@@ -117,7 +117,7 @@ def _rows(shape: Shape) -> list[dict]:
     """Speed and largest error of every contender, forward and backward, at one shape; or why there is none."""
     tensors = shape.inputs()
     exact = _exact(shape.causal, *tensors)
-    rows = {
+    rows: dict[str, dict] = {
         way: {"pass": way, "n": shape.n, "d": shape.d, "causal": shape.causal, "tflops": {}, "error": {}, "failed": {}}
         for way in PASSES
     }

@@ -1,8 +1,7 @@
 """How quickly a notebook starts: `python -m autograder.bench.import_time [TIMES]`.
 
 The import of the course, as every first cell has it, against that of torch alone. Each is a fresh process, the two take
-turns, and only the import itself is timed, inside the process.
-"""
+turns, and only the import itself is timed, inside the process."""
 
 import statistics
 import subprocess

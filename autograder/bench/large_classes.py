@@ -19,7 +19,7 @@ from pathlib import Path
 from nbgrader.api import Gradebook
 
 from autograder import notebooks
-from autograder.bench.killed_processes import small_course
+from autograder.bench.crash_recovery import small_course
 from autograder.course.paths import PACKAGES, Course
 from autograder.proofs.hostile import UNIT, hand_in, notebooks_of_all_kinds, solved_by_a_student
 
@@ -71,7 +71,9 @@ def a_class(course: Course, size: int, hostile: float = 0.0) -> dict[str, float 
     """Hands in, no two alike. Returns what each must earn; None for what can't be graded."""
     small_course(course)
     bad = round(size * hostile)
-    expected = {f"student-{number:04d}": _honest(course, number) for number in range(size - bad)}
+    expected: dict[str, float | None] = {
+        f"student-{number:04d}": _honest(course, number) for number in range(size - bad)
+    }
     chosen = [one for kind, one in notebooks_of_all_kinds() if kind != SLOW]
     step = max(1, len(chosen) // max(bad, 1))
     for one in islice(chosen[::step], bad):

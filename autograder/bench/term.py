@@ -73,10 +73,11 @@ class Term:
 
     def by_step(self) -> dict[str, float]:
         """Seconds of each step, all units together."""
-        sums: Counter[str] = Counter()
+        sums: dict[str, float] = {}
         for key, seconds in self.seconds.items():
-            sums[key.split(" ", 1)[1] if key[:2].isdigit() else key] += seconds
-        return dict(sums)
+            step = key.split(" ", 1)[1] if key[:2].isdigit() else key
+            sums[step] = sums.get(step, 0.0) + seconds
+        return sums
 
     def truth(self, unit: str) -> dict[str, float]:
         """Student → the gradebook's score."""

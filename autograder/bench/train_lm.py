@@ -3,8 +3,7 @@ matter, and reversal.
 
 python -m autograder.bench.train_lm               # three seeds, ablations and reversals: about 9 minutes of a processor
 python -m autograder.bench.train_lm --seeds 2 --without --reversals 0     # one whole model alone
-python -m autograder.bench.train_lm --steps 100                 # a quick look
-"""
+python -m autograder.bench.train_lm --steps 100                 # a quick look"""
 
 import argparse
 import time

@@ -3,8 +3,7 @@
 python -m autograder.bench.train_story_teller                 # two to three minutes of processor time
 python -m autograder.bench.train_story_teller --check         # the loss of the weights that are there
 
-To run again when the grammar changes. The file has its own vocabulary: an old one goes on telling old stories.
-"""
+To run again when the grammar changes. The file has its own vocabulary: an old one goes on telling old stories."""
 
 import argparse
 

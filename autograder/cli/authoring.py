@@ -99,8 +99,7 @@ def try_(
     notebook.
 
     The model answers must earn all points and every picture must draw. Exit status: 0 all is well; 1 something is not,
-    and each thing has a line.
-    """
+    and each thing has a line."""
     from autograder.cli import tables
     from autograder.proofs.try_command import try_exercise
 
@@ -123,8 +122,7 @@ def new_exercise(
     syllabus.
 
     The section goes to the end of the unit. Points in syllabus, intro and README are raised. Nothing that exists is
-    overwritten.
-    """
+    overwritten."""
     from autograder.course.scaffold import create_exercise
 
     course = find_course()
@@ -141,8 +139,7 @@ def new_unit(
     """Write the stubs of a unit: its notebook's source, its room in helpers, its hidden cases and alternatives, its row
     in README.
 
-    It has no exercises yet: `attn new exercise` adds them. Nothing that exists is overwritten.
-    """
+    It has no exercises yet: `attn new exercise` adds them. Nothing that exists is overwritten."""
     from autograder.course.scaffold import create_unit
 
     _written(create_unit(find_course(), name), f"attn try {name[:2]}")

@@ -24,8 +24,7 @@ def release(
     """Write what a class is given: notebooks, a wheel of `helpers`, a page for students, the licence.
 
     No solution, hidden case or grader is in it; references and checks are packed. The wheel holds what these units
-    need. Other files of DIR stay.
-    """
+    need. Other files of DIR stay."""
     from autograder.course.release import release as run
 
     course = find_course()
@@ -63,8 +62,7 @@ def collect(
     run changes nothing.
 
     Exit status: 0 everything was placed; 3 something was not (each is named with the reason and stays in the download);
-    2 a download, the roster or the deadline can't be used, and nothing was changed.
-    """
+    2 a download, the roster or the deadline can't be used, and nothing was changed."""
     if not downloads and not roster:
         raise CourseError("Name a download (a zip archive or a folder), a roster, or both.", BAD_INPUT)
     if due and not downloads:
@@ -141,8 +139,7 @@ def report(
     """Write how the class did, as one HTML page: scores, exercises, misconceptions and who holds them, answers that are
     alike.
 
-    It needs no server and no network, and it can be printed. It holds names and answers: keep it to yourself.
-    """
+    It needs no server and no network, and it can be printed. It holds names and answers: keep it to yourself."""
     from autograder.gradebook.grades import units_with_grades
     from autograder.reports.report import report as run
 
@@ -164,8 +161,7 @@ def return_(
     """Pack the feedback pages as Moodle or Canvas takes them back: all of them by one upload.
 
     Moodle: View all submissions, Upload multiple feedback files in a zip. Canvas: the gradebook, Upload Submissions of
-    the assignment. The students' numbers come from the download that was collected.
-    """
+    the assignment. The students' numbers come from the download that was collected."""
     from autograder.exports.return_feedback import return_feedback as run
 
     course = find_course()
@@ -185,8 +181,7 @@ def gradescope_zip(
     """Make an autograder for Gradescope: the zip that a programming assignment there takes under Configure Autograder.
 
     It holds the unit's solution and hidden cases, and so do Gradescope's containers. Written answers are not scored
-    there.
-    """
+    there."""
     from autograder.exports.gradescope_autograder import make_autograder
 
     course = find_course()
@@ -203,8 +198,7 @@ def backup(
 ) -> None:
     """Keep the class in one archive: gradebook, hand-ins and their history, graded notebooks, results, roster.
 
-    It may run while a class is graded. An existing file is never overwritten.
-    """
+    It may run while a class is graded. An existing file is never overwritten."""
     from autograder.backup import backup as run
 
     path, count, notes = run(find_course(), file)
@@ -218,8 +212,7 @@ def restore(file: Annotated[Path, typer.Argument(metavar="FILE.zip", help="What 
     """Make the class what it was when a backup was made. The class that is there now is moved aside, not deleted.
 
     Exit status: 0 done; 1 somebody works on the gradebook; 2 the file is no backup, or damaged, and nothing was
-    changed.
-    """
+    changed."""
     from autograder.backup import restore as run
 
     count, made, aside = run(find_course(), file)

@@ -1,8 +1,10 @@
 """What all commands share: options, printing, and errors in one line."""
 
 import functools
+import inspect
 import json
 import os
+import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -49,6 +51,8 @@ def command(name: str | None = None, group: typer.Typer = app) -> Callable[[Call
                 err.print(f"[red]attn:[/] {escaped(error)}", soft_wrap=True)
                 raise typer.Exit(error.code) from None
 
+        # Typer would keep the ends of the docstring's lines.
+        wrapped.__doc__ = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.getdoc(run) or "")
         return group.command(name)(wrapped)
 
     return register

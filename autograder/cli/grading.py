@@ -36,15 +36,11 @@ def grade(
         str | None,
         typer.Option(
             metavar="ADDR",
-            help="A Dask scheduler (tcp://host:8786), 'slurm', or 'local': Dask on this machine. Default: threads, no "
-            "Dask.",
+            help="A Dask scheduler (tcp://host:8786), 'slurm', or 'local': Dask on this machine. Default: threads.",
         ),
     ] = None,
     student: Annotated[list[str] | None, typer.Option(help="Only this student (repeat for more).")] = None,
     sandbox: Sandbox = None,
-    unit: Annotated[
-        list[str] | None, typer.Option("--unit", help="The same as a UNIT without the option (repeat for more).")
-    ] = None,
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say only what went wrong; no bar, no table.")] = False,
     table: Annotated[
@@ -64,13 +60,12 @@ def grade(
     Only new or changed work is judged; a run that was broken off, by Ctrl-C too, goes on where it stopped.
 
     Exit status: 0 all submissions were graded; 3 some were rejected (each is named with the reason and gets no points,
-    the others are graded); 1 the grader itself failed on one; 2 there was nothing to grade, or a name is unknown.
-    """
+    the others are graded); 1 the grader itself failed on one; 2 there was nothing to grade, or a name is unknown."""
     from autograder.grading.ctrl_c import ctrl_c
     from autograder.grading.preload import start_if_wanted
 
     course = find_course()
-    chosen = course.chosen([*(units or []), *(unit or [])])
+    chosen = course.chosen(units or [])
     choose_sandbox(sandbox)
     with _going_on_after_ctrl_c():
         with ctrl_c() as presses:
@@ -184,8 +179,7 @@ def mark(
 ) -> None:
     """Grade one notebook without touching the gradebook.
 
-    Exit status: 0 graded, whatever the score; 2 the file is no notebook of this course.
-    """
+    Exit status: 0 graded, whatever the score; 2 the file is no notebook of this course."""
     from autograder.cli import tables
     from autograder.grading.mark import mark as run
 
@@ -208,8 +202,7 @@ def override(
     """Give a student points by hand, whatever the check says. They stay when the class is graded again.
 
     The next `attn grade` writes the student's page anew. If the answer changes later, it waits for a marker, with these
-    points until then.
-    """
+    points until then."""
     from autograder.gradebook.override import override as run
 
     course = find_course()

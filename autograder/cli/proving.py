@@ -38,8 +38,7 @@ def prove(
 ) -> None:
     """Put the checks to the test: every misconception must lose points and be named, every right alternative must pass.
 
-    Exit status: 0 all did; 1 one did not.
-    """
+    Exit status: 0 all did; 1 one did not."""
     from autograder.cli import tables
     from autograder.proofs import prove as proving
 

@@ -26,8 +26,7 @@ def scores_table(rows: Rows, outcome: Outcome, kinds: dict[str, str], width: int
     """One row per student and one column per unit: the points in the gradebook, – where there are none.
 
     kinds: what each student of a sample class is there to show. width: columns that the table may take; where it needs
-    more, the first units are left out, and the caption says so. Names and points stay whole.
-    """
+    more, the first units are left out, and the caption says so. Names and points stay whole."""
     units = list(rows)
     table = _table(rows, units, outcome, kinds)
     while width and len(units) > 1 and _needs(table) > width:

@@ -22,14 +22,14 @@ class OneLineGroup(TyperGroup):
         except Exception as error:
             if not hasattr(error, "format_message"):  # what every usage error has, and nothing else
                 raise
-            _tell(error)
-            sys.exit(error.exit_code)
+            _end(error)
 
 
-def _tell(error: Any) -> None:
-    """The line; none where no arguments at all were given, for then the help stands there already."""
+def _end(error: Any) -> None:
+    """Ends the process with the line; without one where no argument was given, for then the help is there already."""
     words = " ".join(printable(error.format_message()).split())
     if words:
         place = getattr(error.ctx, "command_path", "attn") if getattr(error, "ctx", None) else "attn"
         words = f"[red]attn:[/] {escape(words.rstrip('.'))}. `{place} --help` says what it takes."
         Console(stderr=True).print(words, soft_wrap=True, highlight=False)
+    sys.exit(error.exit_code)

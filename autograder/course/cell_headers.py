@@ -5,10 +5,11 @@ import difflib
 import json
 import re
 from collections.abc import Iterator
+from typing import Any
 
 HEADER = re.compile(r"^# %%(?P<rest>.*)$")
 ENTRY = re.compile(r"(\w+) *= *(?=[\[{])")
-KEYS = {
+KEYS: dict[str, type | tuple[type, ...]] = {
     "grade": bool,
     "solution": bool,
     "locked": bool,
@@ -63,5 +64,5 @@ def _near(key: str, known) -> str:
     return f" (is it '{nearest}'?)" if nearest != key else ""
 
 
-def _kind(kind: type | tuple) -> str:
+def _kind(kind: Any) -> str:
     return {bool: "truth value", str: "text"}.get(kind, "number")

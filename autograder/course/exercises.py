@@ -11,8 +11,8 @@ from typing import Any
 from nbformat import NotebookNode
 
 from autograder import notebooks
+from autograder.course import visibility
 from autograder.course.paths import Course
-from autograder.course.visibility import room
 from autograder.errors import CourseError
 
 
@@ -42,7 +42,7 @@ class Exercise:
 
     def hidden_cases(self) -> Any:
         """More cases, as the check's `cases=` takes them; None where there is no such list."""
-        return getattr(companion("hidden", self.unit), self.id, None)
+        return getattr(companion("hidden", self.unit, self.id), self.id, None)
 
     def wrong_answers(self) -> Iterator[tuple[str, tuple[Callable, ...]]]:
         """Every misconception: its name, and the answers to call the check with."""
@@ -50,7 +50,7 @@ class Exercise:
 
     def alternatives(self) -> dict[str, tuple[Callable, ...]]:
         """Every right answer in another style, by the style's name."""
-        found = getattr(companion("alternatives", self.unit), self.id, {})
+        found = getattr(companion("alternatives", self.unit, self.id), self.id, {})
         return {style: answers if isinstance(answers, tuple) else (answers,) for style, answers in found.items()}
 
     def references(self) -> tuple[Callable, ...]:
@@ -75,7 +75,7 @@ def solved(course: Course, unit: str) -> NotebookNode:
 
 def calls(cell: NotebookNode) -> list[Call]:
     """The calls of checks in a test cell, in order. Raises SyntaxError for a cell that is no Python."""
-    found = [node for node in ast.walk(ast.parse(cell.source)) if _is_check_call(node)]
+    found: list[Any] = [node for node in ast.walk(ast.parse(cell.source)) if _is_check_call(node)]
     return [_call(node) for node in sorted(found, key=lambda node: node.lineno)]
 
 
@@ -126,14 +126,14 @@ def _is_check_call(node: ast.AST) -> bool:
     )
 
 
-def _call(node: ast.Call) -> Call:
+def _call(node: Any) -> Call:
     options = {option.arg: option.value for option in node.keywords}
     points = options.get("points")
-    value = points.value if isinstance(points, ast.Constant) else None
+    value: Any = points.value if isinstance(points, ast.Constant) else None
     cases = ast.unparse(options["cases"]) if "cases" in options else ""
     return Call(node.func.attr, tuple(ast.unparse(answer) for answer in node.args), value, cases)
 
 
-def companion(package: str, unit: str) -> ModuleType | None:
-    """A unit's module in a folder of `autograder`: `autograder.hidden.qkv_attention`; None where the unit has none."""
-    return load(f"autograder.{package}.{room(unit)}")
+def companion(kind: str, unit: str, exercise: str) -> ModuleType | None:
+    """The module in a folder of `autograder` with what belongs to an exercise, or None (visibility.companion)."""
+    return load(visibility.companion(kind, unit, exercise))

@@ -11,9 +11,18 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from autograder import notebooks
-from autograder.course import build, cell_headers, dependencies, exercises, previews, sections, table_of_contents
+from autograder.course import (
+    build,
+    cell_headers,
+    dependencies,
+    exercises,
+    hint_files,
+    previews,
+    sections,
+    table_of_contents,
+)
 from autograder.course.paths import PACKAGES, Course
-from autograder.course.visibility import room, room_files, syllabus_ids
+from autograder.course.visibility import companion, room, room_files, syllabus_ids
 from autograder.errors import CourseError
 
 REGIONS = ("SOLUTION", "HIDDEN TESTS", "MARK SCHEME")
@@ -66,7 +75,7 @@ def _unit(course: Course, unit: str, syllabus: dict, read: Read) -> Iterator[str
     for cell in notebook.cells:
         yield from (f"cell {_name(cell, notebook)}: {problem}" for problem in _cell(cell))
     for cell in notebooks.tests(notebook):
-        yield from (f"cell {notebooks.grade_id(cell)}: {problem}" for problem in _test_cell(cell, unit, notebook))
+        yield from (f"cell {_name(cell, notebook)}: {problem}" for problem in _test_cell(cell, unit, notebook))
     if unit in syllabus:
         yield from _against_syllabus(notebook, syllabus[unit])
     else:
@@ -74,6 +83,7 @@ def _unit(course: Course, unit: str, syllabus: dict, read: Read) -> Iterator[str
     yield from sections.problems(course, unit, notebook)
     yield from table_of_contents.problems(notebook)
     yield from previews.problems(notebook, course.source(unit).parent, unit[:2])
+    yield from hint_files.problems(unit)
     yield from _cross_references(course, notebook, read)
 
 
@@ -187,10 +197,10 @@ def _companions(unit: str, name: str) -> Iterator[str]:
     """What stands in other files under the exercise's name: hidden cases, alternatives, misconceptions."""
     if not hasattr(exercises.load(f"autograder.hidden.{room(unit)}"), name):
         yield f"autograder/hidden/{room(unit)}.py has no {name}: write its hidden cases (an empty list if none)"
-    found = getattr(exercises.load(f"autograder.alternatives.{room(unit)}"), name, {})
+    found = getattr(exercises.companion("alternatives", unit, name), name, {})
     if len(found) < ALTERNATIVES:
         yield (
-            f"autograder/alternatives/{room(unit)}.py has {len(found) or 'no'} {name}: "
+            f"{companion('alternatives', unit, name).replace('.', '/')}.py has {len(found) or 'no'} {name}: "
             f"write right answers in {ALTERNATIVES} other styles at least"
         )
     check = exercises.find_check(name)
@@ -239,7 +249,7 @@ def _helpers(course: Course, unit: str) -> Iterator[str]:
         if path.parent.name == "plots":
             tree = ast.parse(path.read_text(encoding="utf-8"))
             public = _public(tree)
-            for node in ast.walk(tree):
+            for node in (node for node in ast.walk(tree) if isinstance(node, ast.Call | ast.FunctionDef)):
                 problems = [*_waits_for(node), *_says_nothing(node, public)]
                 yield from (f"{_short(path, course)}:{node.lineno}: {problem}" for problem in problems)
 

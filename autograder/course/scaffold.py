@@ -7,6 +7,7 @@ import jinja2
 
 from autograder.course import build, scaffold_templates, sections
 from autograder.course.paths import SYLLABUS, Course
+from autograder.course.visibility import file_of
 from autograder.errors import BAD_INPUT, CourseError
 
 ENDS = (
@@ -20,7 +21,7 @@ def create_exercise(course: Course, unit: str, name: str, points: int = 1) -> li
     """Writes the stubs of an exercise. Returns the files that were written or changed; raises before any of them is."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
         raise CourseError(f"'{name}' is no id: letters, digits and _ only.", BAD_INPUT)
-    room, module = unit[3:], re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    room, module = unit[3:], file_of(name)
     notebook = build.solution_notebook(course.source(unit))
     _must_be_new(course, name, unit, notebook)
     numbered = sum(bool(section.number) for section in sections.sections(notebook))
@@ -35,16 +36,20 @@ def create_exercise(course: Course, unit: str, name: str, points: int = 1) -> li
     made = {
         f"helpers/{room}/{module}.py": _render(scaffold_templates.REFERENCE, words),
         f"helpers/{room}/checks/{module}.py": _render(scaffold_templates.CHECK, words),
+        f"helpers/{room}/checks/{module}.md": _render(scaffold_templates.HINTS, words),
         f"tests/units/test_{room}_{module}.py": _render(scaffold_templates.TEST, words),
     }
+    alternatives = f"autograder/alternatives/{room}"
+    if (course.root / alternatives).is_dir():
+        made[f"{alternatives}/{module}.py"] = _render(
+            scaffold_templates.ALTERNATIVES_FILE + scaffold_templates.ALTERNATIVES, words
+        )
     _nothing_in_the_way(course, made)
     more = {
         f"autograder/hidden/{room}.py": lambda text: _appended(
             _importing_random_case(text), _render(scaffold_templates.HIDDEN, words)
         ),
-        f"autograder/alternatives/{room}.py": lambda text: _appended(
-            text, _render(scaffold_templates.ALTERNATIVES, words), 2
-        ),
+        f"{alternatives}.py": lambda text: _appended(text, _render(scaffold_templates.ALTERNATIVES, words), 2),
         f"solutions/{unit}/{unit}.py": lambda text: _with_section(text, _render(scaffold_templates.SECTION, words)),
     }
     if name not in course.syllabus()[unit]["auto"] + course.syllabus()[unit]["quiz"]:

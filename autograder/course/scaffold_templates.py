@@ -17,32 +17,31 @@ CHECK = '''\
 """The check of {{ id }}."""
 
 from helpers.engine.cases import random_case
-from helpers.engine.check import Check, Misconception
+from helpers.engine.check import Check
+from helpers.engine.wrong_answers import wrong_answers
 
 from ..{{ module }} import {{ id }} as reference
 
 __all__ = ["{{ id }}"]
 
 
-def returned_as_it_came(x):
-    return x
-
-
 {{ id }} = Check(
     reference=reference,
     cases=[
-        random_case(n=5, d=4),  # TO FILL IN {{ id }}: inputs that tell right from wrong; no two sizes of a case are equal
+        random_case(n=5, d=4),  # TO FILL IN {{ id }}: inputs that tell right from wrong; no two sizes alike
         random_case(n=7, d=3),
     ],
-    misconceptions=[
-        Misconception(
-            "returned as it came",  # TO FILL IN {{ id }}: the wrong answers that students really give
-            returned_as_it_came,
-            "The idea that was missed, in a sentence, not the code.",
-        ),
-    ],
+    misconceptions=wrong_answers(
+        __file__,
+        as_it_came=lambda x: x,  # TO FILL IN {{ id }}: the wrong answers that students really give
+    ),
 )
 '''
+
+HINTS = """\
+## as_it_came: returned as it came
+TO FILL IN {{ id }}: the idea that was missed, in a sentence, not the code.
+"""
 
 HIDDEN = """\
 {{ id }} = [random_case(n=6, d=5)]  # TO FILL IN {{ id }}: hidden cases, other inputs of the same kinds
@@ -77,7 +76,8 @@ SECTION = '''\
 #
 # **By hand.** TO FILL IN {{ id }}: a number that can be checked by hand.
 #
-# **Predict:** TO FILL IN {{ id }}: a question to answer before any code, with a cell `guess_… = None` below it and a row in the unit's last call of `guesses`.
+# **Predict:** TO FILL IN {{ id }}: a question to answer before any code, with a cell
+# `guess_… = None` below it and a row in the unit's last call of `guesses`.
 
 # %% nbgrader={"grade": false, "grade_id": "{{ id }}", "locked": false, "schema_version": 3, "solution": true}
 def {{ id }}(x: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
@@ -92,7 +92,8 @@ def {{ id }}(x: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
 # TO FILL IN {{ id }}: a hint that asks instead of telling.
 # </details>
 
-# %% nbgrader={"grade": true, "grade_id": "{{ id }}_test", "locked": true, "points": {{ points }}, "schema_version": 3, "solution": false}
+# %% nbgrader={"grade": true, "grade_id": "{{ id }}_test", "locked": true, "points": {{ points }}, \
+"schema_version": 3, "solution": false}
 check.{{ id }}({{ id }}, points={{ points }})
 ### BEGIN HIDDEN TESTS
 from autograder.hidden import {{ room }} as hidden
@@ -140,6 +141,8 @@ from helpers.engine.cases import random_case
 ALTERNATIVES_MODULE = '''\
 """Right answers of unit {{ unit[:2] }} in other styles."""
 '''
+
+ALTERNATIVES_FILE = '"""Right answers of {{ id }} in other styles."""\n\n'
 
 ROW = (
     "| [{{ unit[:2] }}](notebooks/{{ unit }}/{{ unit }}.ipynb) | TO FILL IN {{ room }}: the unit in a line, what it "

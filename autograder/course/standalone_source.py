@@ -8,6 +8,7 @@ import ast
 import builtins
 import dis
 import inspect
+import math
 import textwrap
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
@@ -49,7 +50,7 @@ def replace_definition(source: str, name: str, new: str) -> str:
 
 def _end(node: ast.stmt, lines: list[str]) -> int:
     """The last line of a definition, with the comment lines that are indented below it (`### END SOLUTION`)."""
-    end = node.end_lineno
+    end = node.end_lineno or node.lineno
     while end < len(lines) and lines[end].startswith((" ", "\t")) and lines[end].lstrip().startswith("#"):
         end += 1
     return end
@@ -64,10 +65,12 @@ class _Carrier:
 
     def carry(self, function: Any, name: str) -> str:
         """The source of `function` under `name`. What it uses goes into `pieces`."""
+        if "__changed__" in getattr(function, "__dict__", ()):  # see helpers.engine.wrong_answers.with_methods
+            return self._carry_changed(function, name)
         tree = _definition(function, name)
         self.names[id(function)] = name
         own = getattr(function, "__name__", name)
-        bound = {own: name} if own.isidentifier() else {}
+        bound: dict[str, Any] = {own: name} if own.isidentifier() else {}
         replaced, parts = {}, {}
         for used, value in _uses(function).items():
             if used in bound:
@@ -79,6 +82,13 @@ class _Carrier:
             else:
                 replaced[used] = self._replacement(function, used, value)
         return ast.unparse(ast.fix_missing_locations(_Rename(bound | replaced, parts).visit(tree)))
+
+    def _carry_changed(self, made: Any, name: str) -> str:
+        """A class that differs from its base in a few attributes."""
+        self.names[id(made)] = name
+        base = self._companion(made.__base__.__name__, made.__base__)
+        changed = ((key, self._written_out(made, key, value)) for key, value in made.__changed__.items())
+        return "\n".join([f"class {name}({base}):", *(f"    {key} = {ast.unparse(value)}" for key, value in changed)])
 
     def _replacement(self, function: Any, used: str, value: Any) -> str | ast.expr:
         """What stands for a global or closed-over name in the notebook: a name, or a constant."""
@@ -95,19 +105,23 @@ class _Carrier:
         return self._constant(function, used, value)
 
     def _constant(self, function: Any, used: str, value: Any) -> ast.expr:
-        """A value written in the place of its name: a plain one, several of them, or a dataclass of ours."""
+        """A value written in the place of its name: a plain one, or several. A dataclass of ours is made once."""
         if type(value).__name__ == "constexpr":  # Triton's word for a constant that kernels may see
             value = value.value
         if isinstance(value, (tuple, list)):
             kind = ast.Tuple if isinstance(value, tuple) else ast.List
             return kind([self._written_out(function, used, part) for part in value], ast.Load())
         if type(value) in CONSTANTS:
-            return ast.parse(repr(value), mode="eval").body
+            endless = isinstance(value, float) and not math.isfinite(value)  # repr says "inf", which is a name
+            return ast.parse(f"float('{value}')" if endless else repr(value), mode="eval").body
         if is_dataclass(value) and _is_ours(type(value).__module__, function):
-            made = self._companion(type(value).__name__, type(value))
-            given = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
-            named = [ast.keyword(name, self._written_out(function, used, part)) for name, part in given.items()]
-            return ast.Call(ast.Name(made, ast.Load()), [], named)
+            if id(value) not in self.names:
+                made = self._companion(type(value).__name__, type(value))
+                given = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+                named = [ast.keyword(name, self._written_out(function, used, part)) for name, part in given.items()]
+                name = self._new_name(used, value)
+                self.pieces[name] = f"{name} = {ast.unparse(ast.Call(ast.Name(made, ast.Load()), [], named))}"
+            return ast.Name(self.names[id(value)], ast.Load())
         raise SpliceError(f"{_label(function)} uses '{used}', a {type(value).__name__}, which a notebook does not have")
 
     def _written_out(self, function: Any, used: str, value: Any) -> ast.expr:
@@ -121,17 +135,22 @@ class _Carrier:
     def _companion(self, used: str, value: Any) -> str:
         """A function or class of ours comes along once, under a name that no exercise has."""
         if id(value) not in self.names:
-            name = f"_{used.strip('_')}_for_{self.target}"
-            while name in self.names.values():
-                name += "_"
-            self.names[id(value)] = name
+            name = self._new_name(used, value)
             source = self.carry(value, name)
             self.pieces[name] = source
         return self.names[id(value)]
 
+    def _new_name(self, used: str, value: Any) -> str:
+        name = f"_{used.strip('_')}_for_{self.target}"
+        while name in self.names.values():
+            name += "_"
+        self.names[id(value)] = name
+        return name
+
 
 class _Rename(ast.NodeTransformer):
-    """Renames global names and puts constants in the place of others; a function's own locals stay.
+    """Renames global names and puts constants in the place of others; a function's own locals stay, and so do the
+    parameters of a lambda and the fields of a dataclass.
 
     parts: what stands for an attribute of a module of ours, (module's name, attribute) → name or constant."""
 
@@ -144,7 +163,18 @@ class _Rename(ast.NodeTransformer):
             return ast.Name(found, node.ctx)
         return found if isinstance(node.ctx, ast.Load) else node
 
-    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+    def visit_Lambda(self, node: ast.Lambda) -> ast.expr:
+        own = _arguments(node)
+        inside = _Rename({name: new for name, new in self.names.items() if name not in own}, self.parts)
+        return ast.Lambda(self.visit(node.args), inside.visit(node.body))
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
+        target = node.target
+        self.generic_visit(node)
+        node.target = target
+        return node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         found = self.parts.get((node.value.id, node.attr)) if isinstance(node.value, ast.Name) else None
         if found is None:
             return self.generic_visit(node)
@@ -172,10 +202,10 @@ def _written(value: Any) -> Any:
     return inspect.unwrap(value) if inspect.isfunction(value) and _is_ours(value.__module__ or "") else value
 
 
-def _definition(function: Any, name: str) -> ast.FunctionDef | ast.ClassDef:
-    """The syntax tree of the function's definition, under a new name."""
+def _definition(function: Any, name: str) -> Any:
+    """The syntax tree of the function's, or class's, definition, under a new name."""
     if inspect.isclass(function) or (isinstance(function, FunctionType) and function.__name__ != "<lambda>"):
-        tree = ast.parse(textwrap.dedent(_source(function))).body[0]
+        tree = ast.parse(textwrap.dedent(_source(function))).body[0]  # type: ignore[arg-type]  # classes are hashable
         if isinstance(tree, ast.FunctionDef | ast.ClassDef):
             tree.name = name
             return tree
@@ -187,7 +217,7 @@ def _definition(function: Any, name: str) -> ast.FunctionDef | ast.ClassDef:
             body=[ast.Return(node.body)],
             decorator_list=[],
             returns=None,
-            type_params=[],
+            type_params=[],  # type: ignore[call-arg]  # of Python 3.12
             lineno=1,
             col_offset=0,
         )
@@ -203,7 +233,7 @@ def _source(function: Any) -> str:
         raise SpliceError(f"{_label(function)} has no source to be found") from None
 
 
-def _lambda(function: FunctionType) -> ast.Lambda:
+def _lambda(function: FunctionType) -> Any:
     """The lambda expression that made this function. Several may stand on one line: they are told apart by where
     their code says it comes from."""
     code = function.__code__
@@ -225,7 +255,7 @@ def _lambdas(path: str) -> list[ast.Lambda]:
 def _spans(node: ast.Lambda, code: CodeType) -> bool:
     """Whether all of the code's instructions come from the lambda's body, and from the whole of it."""
     places = [i.positions for i in dis.get_instructions(code) if i.opname not in NO_PLACE]
-    where = [(p.lineno, p.col_offset, p.end_lineno, p.end_col_offset) for p in places if p.end_col_offset]
+    where = [(p.lineno, p.col_offset, p.end_lineno, p.end_col_offset) for p in places if p and p.end_col_offset]
     body = node.body
     if not where:  # Python 3.12 tells of the code of a constant the line alone
         return node.lineno == code.co_firstlineno and _constants(_compiled(node)) == _constants(code)
@@ -242,7 +272,7 @@ def _constants(code: CodeType) -> list[str]:
     return [repr(i.argval) for i in dis.get_instructions(code)]
 
 
-def _extent(node: ast.Lambda) -> tuple[int, int]:
+def _extent(node: Any) -> tuple[int, int]:
     return node.end_lineno - node.lineno, node.end_col_offset - node.col_offset
 
 

@@ -11,7 +11,7 @@ from autograder.judge.config import JudgeConfig
 
 HELPERS = PACKAGES / "helpers"
 OFFERS = re.compile(r"^__all__ = \[", re.MULTILINE)
-COMPANIONS = ("hidden", "alternatives")  # folders of `autograder` with a file for every unit
+COMPANIONS = ("hidden", "alternatives")  # folders of `autograder` with a file or a package for every unit
 
 
 @cache
@@ -38,7 +38,7 @@ def _compiler(unit: str) -> tuple[str, ...]:
 
 
 def checks_of(unit: str) -> list[str]:
-    """The modules with the unit's checks: those that offer something (helpers/registry.py would bring PyTorch along)."""
+    """The modules with the unit's checks: those that offer something (helpers/registry.py would import PyTorch)."""
     files = sorted((HELPERS / room(unit) / "checks").glob("*.py"))
     return [
         f"helpers.{room(unit)}.checks.{file.stem}" for file in files if OFFERS.search(file.read_text(encoding="utf-8"))
@@ -56,10 +56,30 @@ def rooms_out_of_reach(unit: str) -> list[str]:
 
 
 def room_files(unit: str) -> list[Path]:
-    """The Python files that belong to a unit alone: its room, its hidden cases, its alternatives and its tests."""
+    """The files of text that belong to a unit alone: its room, its hidden cases, its alternatives and its tests."""
     name = room(unit)
-    own = [*sorted((HELPERS / name).rglob("*.py")), *sorted((PACKAGES / "tests" / "units").glob(f"test_{name}*.py"))]
-    return own + [path for kind in COMPANIONS if (path := PACKAGES / "autograder" / kind / f"{name}.py").is_file()]
+    own = [
+        *sorted((HELPERS / name).rglob("*.[pm][yd]")),
+        *sorted((PACKAGES / "tests" / "units").glob(f"test_{name}*.py")),
+    ]
+    return own + [path for kind in COMPANIONS for path in companion_files(kind, unit)]
+
+
+def companion_files(kind: str, unit: str) -> list[Path]:
+    """A unit's files in a folder of `autograder`: one, or a package with one for each exercise."""
+    folder = PACKAGES / "autograder" / kind
+    return [*folder.glob(f"{room(unit)}.py"), *sorted(folder.glob(f"{room(unit)}/*.py"))]
+
+
+def companion(kind: str, unit: str, exercise: str) -> str:
+    """The module in a folder of `autograder` with what belongs to an exercise: its unit's, or its own in a package."""
+    own = (PACKAGES / "autograder" / kind / room(unit) / "__init__.py").is_file()
+    return f"autograder.{kind}.{room(unit)}" + f".{file_of(exercise)}" * own
+
+
+def file_of(exercise: str) -> str:
+    """The name of the files of an exercise: `decoder_lm` of DecoderLM."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", exercise).lower()
 
 
 def syllabus_ids() -> list[str]:

@@ -5,7 +5,7 @@ import re
 ANOTHER_PATTERN = "another pattern that keeps to all that is asked for: properties decide"
 
 local_attention = {
-    re.compile("^0 → -1   in: keys = keys.clamp"): "what lies outside is read from somewhere, and hidden",
+    re.compile("^0 → -1   in: keys = keys.clamp"): "what lies outside is read from somewhere, and hidden"
 }
 global_local = local_attention
 strided_sparse = {
@@ -33,6 +33,6 @@ decayed_attention = {
     re.compile("^-1000000000.0 → -999999999.0"): "the exponential of both is 0",
 }
 delta_rule = {
-    "state, outputs = (k.new_zeros(*q.shape[:-2], q.shape[-1], v.shape[-1]), [])": "queries and keys have one dtype and one shape",
+    "state, outputs = (k.new_zeros(*q.shape[:-2], q.shape[-1], v.shape[-1]), [])": "q and k have one dtype and shape",
     re.compile("torch.eye.* → .* - torch.eye"): "`unitriangular=True` takes the diagonal as 1 without looking",
 }

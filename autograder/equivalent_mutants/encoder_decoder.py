@@ -30,7 +30,7 @@ train_reversal = {
     re.compile(
         r"^labels → shifted   in: .*full_like\(shifted"
     ): "only its shape and dtype are taken, and both have the same",
-    "zip(sources, targets, strict=True) → zip(targets, sources, strict=True)": "to turn a string round is its own inverse: the model learns the same",
+    "zip(sources, targets, strict=True) → zip(targets, sources, strict=True)": "turning round is its own inverse",
     "model.train() → (nothing)": "a new model is in training mode",
     re.compile(r"^x = F\.dropout\(.*\) → \(nothing\)"): "the model is made without dropout",
     re.compile(

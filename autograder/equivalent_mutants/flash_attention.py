@@ -3,7 +3,9 @@
 import re
 
 hbm_traffic = {
-    "range(0, n, rows) → range(0, n + 1, rows)   in: for first in range(0, n + 1, rows):": "the tile that is added has no rows"
+    "range(0, n, rows) → range(0, n + 1, rows)   in: for first in range(0, n + 1, rows):": (
+        "the tile that is added has no rows"
+    )
 }
 online_softmax = {
     re.compile(r"^l_i\.to\(x\.dtype\) → l_i"): "a sum in float64 is more exact, and the text asks for no dtype"
@@ -44,8 +46,9 @@ incoherent_rotation = {
 }
 UNSEEN = "what is not loaded is not stored either"
 GIVEN = (
-    "no slip of a student's: the launcher is given, and the kernel, which is what is written, keeps nothing between calls. Where kernels are "
-    "interpreted each call of the check is the first of its process, and a first output is the model answer's own"
+    "no slip of a student's: the launcher is given, and the kernel, which is what is written, keeps nothing between "
+    "calls. Where kernels are interpreted each call of the check is the first of its process, and a first output is "
+    "the model answer's own"
 )
 triton_rows = {
     re.compile(r"^tl\.load\(.*, other=0\.0\) → "): UNSEEN,
@@ -64,7 +67,8 @@ triton_forward = {
     re.compile(r"→ triton_forward = first_output_again"): GIVEN,
     re.compile(
         r", input_precision='ieee'\) → tl\.dot\("
-    ): "the interpreter makes every product in full float32, whatever is asked for: it is the model answer, bit for bit. Compiled it is another program",
+    ): "the interpreter makes every product in full float32, whatever is asked for: it is the model answer, bit for "
+    "bit. Compiled it is another program",
 }
 triton_backward = {
     re.compile(r"in: for start in range\(0, end \+ 1, BLOCK\)"): "the tile that is added has no key that counts",

@@ -5,7 +5,7 @@ import re
 merge_heads = {"list(x.unbind(1)) → x.unbind(1)": "`torch.cat` takes a tuple as well"}
 multi_head_loop = {
     "q.shape[-1] → k.shape[-1]": "queries and keys of a head have the same width",
-    "hide = torch.ones(mask.shape, dtype=x.dtype).masked_fill_(~mask, -math.inf)": "1 more for every visible key: no softmax notices",
+    "hide = torch.ones(mask.shape, dtype=x.dtype).masked_fill_(~mask, -math.inf)": "1 more for every visible key",
 }
 head_flops = {re.compile("^product\\(n, d, h"): "2·a·b·c doesn't depend on the order of the three"}
 two_hand_made_heads = {
@@ -15,7 +15,7 @@ two_hand_made_heads = {
     re.compile(
         "^2 \\* v → v|^:v → :v \\+ 1   in: w_q\\[:v \\+ 1\\], w_k|^-20 → -21|^range\\(n\\) → range\\(n - 1\\)"
     ): "the same: scores that are as far apart, or further",
-    "torch.zeros(d, d, dtype=torch.float64) → torch.zeros(d, d)": "whole numbers and their products are exact in float32 too",
+    "torch.zeros(d, d, dtype=torch.float64) → torch.zeros(d, d)": "whole numbers are exact in float32 too",
 }
 alibi_bias = {
     re.compile(

@@ -17,11 +17,11 @@ attention_one_token = {
 }
 critical_path = {re.compile("^float\\("): "6 is as right as 6.0"}
 layers_in_sequence = {
-    re.compile("if layer > 0 else 0 → "): "below the first layer stands the last row, which is still 0",
+    re.compile("if layer > 0 else 0 → "): "below the first layer stands the last row, which is still 0"
 }
 chunked_attention = {
     re.compile("^sorted\\(done, key"): "starts differ, so the tensors behind them are never compared",
-    "starts = list(range(0, n + 1, size))": "a start at the end, which is that of no chunk, and at which the last one may stop",
+    "starts = list(range(0, n + 1, size))": "a start at the end, of no chunk, and at which the last one may stop",
 }
 pipeline_steps = {re.compile("^torch.tensor\\("): "a number is as right as a tensor with one number"}
 associative_scan = {

@@ -41,13 +41,13 @@ score_functions = {"(k @ w_k).unsqueeze(0) → k @ w_k": "a sum puts missing axe
 score_variance = {re.compile(r"^torch.tensor\("): "a number is as right as a tensor with one number"}
 softmax_jacobian = {
     "0 → -1": ONE_AXIS,
-    "torch.eye(len(z), dtype=z.dtype) → torch.eye(len(z))": "0 and 1 are exact in every dtype, and the difference takes the other's",
+    "torch.eye(len(z), dtype=z.dtype) → torch.eye(len(z))": "exact in any dtype; the difference takes the other's",
 }
 qkv_projections = {
     re.compile(r"^w_q.shape\[1\] → w_k.shape|^w_k.shape\[1\] → w_q.shape"): "w_q and w_k have the same shape"
 }
 scaled_dot_product_attention = {
-    "q, k, v = (q.double(), k.double(), v.double()) → (nothing)": "float64 is precaution: float32 is within tolerance too",
+    "q, k, v = (q.double(), k.double(), v.double()) → (nothing)": "float64 is precaution: float32 is within tolerance",
     re.compile(r"^scores = scores.double\(\)"): "the same",
 }
 permutation_equivariance: dict = {}

@@ -25,7 +25,8 @@ shift_is_rotation = {
 }
 rotary_embedding = {
     re.compile(
-        r"^torch\.arange\(0, (d|x\.shape\[-1\]), 2, dtype=torch\.float64\) → torch\.arange\(0, |^torch\.float64 → torch\.float32"
+        r"^torch\.arange\(0, (d|x\.shape\[-1\]), 2, dtype=torch\.float64\) → torch\.arange\(0, "
+        r"|^torch\.float64 → torch\.float32"
         r"|^torch\.arange\(x\.shape\[-1\] // 2, dtype=torch\.float64\) → "
     ): SINGLE,
     "theta.to(x.device) → theta": "where there is one device",
@@ -43,12 +44,9 @@ DecoderLM = {
     re.compile(r"in: self\.register_buffer\('mask'"): "a buffer that nobody reads",
 }
 next_token_loss = {re.compile(r"ignore_index=-100\) → F\.cross_entropy\((logits|model)"): DEFAULT}
-learning_rate = {
-    "steps - warm_up → warm_up - steps": EVEN,
-    "step - warm_up → warm_up - step": EVEN,
-}
+learning_rate = {"steps - warm_up → warm_up - steps": EVEN, "step - warm_up → warm_up - step": EVEN}
 train = {
-    "small_model() if model is None else model → small_model()": "the stub gives that line; the check trains the small model",
+    "small_model() if model is None else model → small_model()": "the stub's line; the check trains the small model",
     re.compile(r"^list\(model\.parameters\(\)\) → .* in: nn\.utils\.clip_grad_norm_"): "it is gone through once",
     re.compile(r"ignore_index=-100\) → F\.cross_entropy\((logits|model)|set_to_none=True\) → "): DEFAULT,
 }

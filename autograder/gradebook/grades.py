@@ -64,7 +64,7 @@ def require_all_marked(found: Iterable[Grade]) -> None:
     """Raises CourseError where a written answer waits for its mark."""
     waiting = [one for one in found if one.status == TO_MARK]
     if waiting:
-        who, count = [one.student.student_id for one in waiting], sum(one.written_unmarked for one in waiting)
+        who, count = [one.student.student_id for one in waiting], sum(one.written_unmarked or 0 for one in waiting)
         answers = f"{count} written answer{'s' * (count > 1)} of {len(who)} student{'s' * (len(who) > 1)}"
         raise CourseError(
             f"{answers} of {waiting[0].unit} {'are' if count > 1 else 'is'} not marked ({shorten_list(who)}): mark "

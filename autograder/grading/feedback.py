@@ -147,7 +147,8 @@ def remember(notebook: str) -> None:
 @cache
 def _exporter() -> FeedbackExporter:
     """As nbgrader's GenerateFeedback sets it up."""
-    config, templates = Config(), Path(find_spec("nbgrader").origin).parent / "server_extensions" / "formgrader"
+    config, nbgrader = Config(), find_spec("nbgrader").origin  # type: ignore[union-attr]  # it is there
+    templates = Path(nbgrader or "").parent / "server_extensions" / "formgrader"
     config.Exporter.default_preprocessors = []
     config.HTMLExporter.template_name = "feedback"
     config.HTMLExporter.extra_template_basedirs = [str(templates / "templates")]

@@ -30,10 +30,10 @@ from autograder.grading.runtime_estimates import RuntimeEstimates
 from autograder.grading.submission_discovery import Submission, misplaced_notebooks, submissions
 from autograder.grading.submission_parser import Rejected
 from autograder.grading.worker_pool import Ended, LazyArgument, SerialWorkers, TaskFailed, worker_pool
-from autograder.judge.clock import Clock
 from autograder.judge.config import Limits
 from autograder.judge.outputs import Result
 from autograder.judge.sandbox.namespaces import SandboxError
+from autograder.judge.timings import Clock
 
 NO_MISTAKE = ("not attempted", None)
 """Diagnoses that say nothing about how a student thinks."""

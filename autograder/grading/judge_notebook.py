@@ -9,11 +9,11 @@ from autograder import limited_process
 from autograder.course.visibility import checks_of, judge_config
 from autograder.errors import CourseError
 from autograder.grading import static_checks
-from autograder.judge.clock import Clock
 from autograder.judge.fork_server import JUDGE
 from autograder.judge.judge import Limits, judge
 from autograder.judge.kernel_manager import KernelManager, kernel_manager, timeout_factor
 from autograder.judge.submission import listen
+from autograder.judge.timings import Clock
 
 RULES = """
 import json

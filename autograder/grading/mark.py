@@ -21,8 +21,7 @@ from autograder.judge.fork_server_client import start_ahead
 def mark(course: Course, path: Path) -> dict:
     """The marks as plain data: {"unit", "score", "max", "items": {id: {"score", "max", "diagnosis", "message"}}}.
 
-    A written answer's score is None, and not part of "score"; its points are part of "max".
-    """
+    A written answer's score is None, and not part of "score"; its points are part of "max"."""
     allowed = limits(course)
     if allowed.sandbox != BUBBLEWRAP:
         start_ahead()  # which takes longest, for it imports PyTorch

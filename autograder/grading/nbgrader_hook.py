@@ -25,7 +25,7 @@ def install() -> None:
     """Puts the class below in the place of nbgrader's in the commands that use it, where they are loaded."""
     for name in COMMANDS:
         if name in sys.modules:
-            sys.modules[name].Autograde = StagedAutograde
+            vars(sys.modules[name])["Autograde"] = StagedAutograde
 
 
 class StagedAutograde(Autograde):

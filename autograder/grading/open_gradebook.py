@@ -86,7 +86,7 @@ class OpenGradebook(Gradebook):
     def find_comment(self, cell: str, *place: str) -> Comment:
         return self._of_cells(Comment, place).get(cell) or super().find_comment(cell, *place)
 
-    def _of_cells(self, kind: type, place: tuple) -> dict[str, Any]:
+    def _of_cells(self, kind: Any, place: tuple) -> dict[str, Any]:
         """All grades, or comments, of a student's notebook by cell. place: notebook, assignment, student."""
         if (kind, place) not in self.loaded:
             cells = self.db.query(BaseCell.name, kind).join(kind, kind.cell_id == BaseCell.id)

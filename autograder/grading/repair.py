@@ -1,8 +1,7 @@
 """Puts a handed-in notebook back into the form in which it was released, and says what was mended. Without this a
 copied cell ends nbgrader's whole batch, a deleted test cell is a silent 0, and so are lost marks (nbgrader's metadata).
 
-Only the form is mended: no answer is changed, and none is made up.
-"""
+Only the form is mended: no answer is changed, and none is made up."""
 
 import ast
 from collections.abc import Iterator
@@ -27,8 +26,7 @@ CODE_STUB, TEXT_STUB = "raise NotImplementedError", "*Your answer here.*"
 def repair(notebook: NotebookNode, original: NotebookNode) -> list[str]:
     """Mends `notebook` in place after the instructor's notebook of its unit. Returns one line for each repair.
 
-    Raises NoCourseCells where nothing shows that it is a notebook of the unit at all.
-    """
+    Raises NoCourseCells where nothing shows that it is a notebook of the unit at all."""
     wanted = {name: cell for cell in original.cells if (name := grade_id(cell))}
     lines = _tidy(notebook, wanted)
     if not any(name in wanted for name, _ in _marked(notebook)):
@@ -62,7 +60,7 @@ def _tidy(notebook: NotebookNode, wanted: dict[str, NotebookNode]) -> list[str]:
             cell["id"] = of_colab
         for key in OF_COLAB & cell.metadata.keys():
             del cell.metadata[key]
-        if "nbgrader" in cell.metadata and grade_id(cell) is None:
+        if "nbgrader" in cell.metadata and not grade_id(cell):
             del cell.metadata["nbgrader"]
             lines.append("a cell's marks could not be read and were taken off")
     return lines
@@ -124,7 +122,7 @@ def _recover_marks(notebook: NotebookNode, wanted: dict[str, NotebookNode]) -> l
     for name, original in wanted.items():
         if name in here:
             continue
-        free = [cell for cell in notebook.cells if grade_id(cell) is None]
+        free = [cell for cell in notebook.cells if not grade_id(cell)]
         found = next((cell for test in _TESTS for cell in reversed(free) if test(cell, original)), None)
         if found is not None:
             found.metadata["nbgrader"] = deepcopy(original.metadata["nbgrader"])
@@ -178,7 +176,7 @@ def _reset(notebook: NotebookNode, wanted: dict[str, NotebookNode]) -> list[str]
     lines = []
     for index, cell in enumerate(notebook.cells):
         name = grade_id(cell)
-        if name is None:
+        if not name:
             continue
         if cell.cell_type != wanted[name].cell_type:
             notebook.cells[index] = cell = _retyped(cell, wanted[name].cell_type)

@@ -1,8 +1,7 @@
 """Which cells need not run while a notebook is graded: those that only draw or measure. They are most of the time.
 
 Such a cell stands in the notebook as it was released, has no mark of nbgrader's, and defines nothing that a cell which
-does run reads. A student's own cells, and released ones that a student changed, always run.
-"""
+does run reads. A student's own cells, and released ones that a student changed, always run."""
 
 from nbformat import NotebookNode
 

@@ -5,8 +5,7 @@ one).
 What is dispatched is counted while an answer runs (helpers/engine/observe.py); a name in the source may never run, so
 alone it only makes a note on the card. It counts where the call could not be watched: it started threads or processes,
 it switches watching off, or its source can't be read. Only what the answer itself reaches is looked at: a comparison
-beside it is fine.
-"""
+beside it is fine."""
 
 import ast
 import re
@@ -18,7 +17,7 @@ from nbformat import NotebookNode
 
 from autograder import notebooks
 from autograder.course.visibility import rooms_out_of_reach
-from autograder.judge.cells import unknown_names
+from autograder.judge.cell_source import unknown_names
 
 FORBIDDEN, COMPUTED, EVADES = "forbidden", "computed", "evades"
 UNREADABLE = "source that can't be read"

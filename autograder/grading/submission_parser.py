@@ -31,8 +31,7 @@ class Rejected(Exception):
 def unit_of(data: bytes, units: dict[str, list[str]]) -> dict:
     """{"unit": the unit whose marked cells the notebook in a file has most of, or None}, or {"rejected": why}.
 
-    units: unit → the grade_ids of its cells.
-    """
+    units: unit → the grade_ids of its cells."""
     try:
         return {"unit": _unit(_parsed(data), units)}
     except Rejected as reason:
@@ -63,7 +62,7 @@ def _check_unit(found: str | None, unit: str) -> None:
 def _unit(notebook: NotebookNode, units: dict[str, list[str]]) -> str | None:
     here = notebooks.grade_ids(notebook) - {"setup"}  # every unit has a setup cell
     shared = {unit: len(here & set(ids)) for unit, ids in units.items()}
-    best = max(shared, key=shared.get, default=None)
+    best = max(shared, key=shared.__getitem__, default=None)
     return best if best and shared[best] else None
 
 

@@ -43,7 +43,7 @@ class TaskFailed(Exception):
     """A task raised, or ended its workers; the text is one line."""
 
 
-Ended = tuple[Hashable, Callable[[], Any]]
+Ended = tuple[Any, Callable[[], Any]]
 """A task's name, and a function that gives its result, or raises Failed where there is none."""
 
 
@@ -73,7 +73,7 @@ class SerialWorkers:
         """All results, as they come."""
         while self.waiting:
             name, function, arguments = self._longest()
-            yield name, lambda function=function, arguments=arguments: _done(function, arguments)
+            yield name, partial(_done, function, arguments)
 
     def _longest(self) -> tuple:
         return heappop(self.waiting)[-1]
@@ -144,7 +144,8 @@ class DaskWorkers(SerialWorkers):
     def __init__(self, workers: int, scheduler: str, dashboard: bool, warm_up: tuple) -> None:
         super().__init__()
         self.stack, self.tasks, self.lost, self.again = ExitStack(), {}, [], 0
-        self.wanted, self.starting = (workers, scheduler, dashboard, warm_up), None
+        self.wanted = workers, scheduler, dashboard, warm_up
+        self.starting: Any = None  # the future of a client, from `begin` on
 
     def begin(self) -> None:
         if self.starting is None:
@@ -219,7 +220,7 @@ class DaskWorkers(SerialWorkers):
 @contextmanager
 def worker_pool(
     workers: int, scheduler: str | None = None, dashboard: bool = False, warm_up: tuple = (str,)
-) -> Iterator[ThreadWorkers | DaskWorkers]:
+) -> Iterator[SerialWorkers]:
     """Where tasks are done. scheduler: of a Dask cluster: LOCAL, SLURM or an address; without one, and without Dask's
     dashboard, threads do them. warm_up: a function and its arguments that are called first, where tasks are done."""
     if dashboard and not find_spec("bokeh"):

@@ -18,7 +18,7 @@ PAGE_SECONDS = 30.0  # of processor time for one feedback page; a tenth is usual
 def judge_text(text: str, unit: str, limits: Limits) -> dict[str, Any]:
     """{"notebook": its text, with outputs; "parts" and "cells": see Clock; "grader": see `grader_version`}."""
     from autograder.grading import judge_notebook
-    from autograder.judge.clock import Clock
+    from autograder.judge.timings import Clock
 
     clock = Clock()
     notebook = judge_notebook.judge_notebook(notebooks.parse(text), unit, limits, clock=clock)

@@ -109,4 +109,4 @@ cost_of_all = {
     "low_rank_flops": [random_case(n=1000, d=8, r=30)],
     "linear_flops": [random_case(n=1000, d=128)],
     "chunked_flops": [random_case(n=1000, d=8, c=20)],
-}  # fmt: skip
+}

@@ -47,7 +47,11 @@ model_flops = [random_case("one layer, one token", b=1, n=1, layers=1, d=8, d_ff
 training_run = [
     random_case(
         "405 billion parameters on 16,384 devices",
-        parameters=405 * 10**9, tokens=15_600 * 10**9, devices=16_384, peak=989e12, mfu=0.41,
+        parameters=405 * 10**9,
+        tokens=15_600 * 10**9,
+        devices=16_384,
+        peak=989e12,
+        mfu=0.41,
     ),
     explicit_case("sizes drawn", _size(2, 9999), _size(2, 9999), _size(2, 99), 1e6, 0.55),
-]  # fmt: skip
+]

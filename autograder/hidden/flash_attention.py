@@ -67,23 +67,46 @@ flash_attention_forward = [
 ]
 causal_tiles = {
     "causal_tiles": [
-        explicit_case("one token", 1, 1, 64, 64), explicit_case("n = 7, m = 30, tiles of 3 × 4", 7, 30, 3, 4), explicit_case("20 queries, 3 keys", 20, 3, 4, 2),
+        explicit_case("one token", 1, 1, 64, 64),
+        explicit_case("n = 7, m = 30, tiles of 3 × 4", 7, 30, 3, 4),
+        explicit_case("20 queries, 3 keys", 20, 3, 4, 2),
         explicit_case("tiles drawn", 37, 41, *_drawn_tiles(37, 41)),
     ],
     "flash_attention_forward": [skipping_tiles((), 27, 27, 4, 5, 5, 5), skipping_tiles((3,), 15, 40, 4, 3, 5, 4)],
-}  # fmt: skip
+}
 flash_attention_backward = {
     "flash_attention_backward": [
         after_forward("tiles of one score, causal", n=4, m=5, causal=True, block_q=1, block_k=1),
-        after_forward("one query, tiles larger than the input", batch=(2, 1, 2), n=1, m=6, d=3, d_v=4, causal=True, block_q=8, block_k=8),
-        after_forward("causal, n = 13, m = 17, float32", n=13, m=17, d=5, d_v=4, causal=True, block_q=5, block_k=6, dtype=torch.float32),
+        after_forward(
+            "one query, tiles larger than the input",
+            batch=(2, 1, 2),
+            n=1,
+            m=6,
+            d=3,
+            d_v=4,
+            causal=True,
+            block_q=8,
+            block_k=8,
+        ),
+        after_forward(
+            "causal, n = 13, m = 17, float32",
+            n=13,
+            m=17,
+            d=5,
+            d_v=4,
+            causal=True,
+            block_q=5,
+            block_k=6,
+            dtype=torch.float32,
+        ),
         counted_backward(190, 210, 2, 2, 52, 8),
     ],
     "flash_attention": [
-        with_gradients("causal, n = m = 9", n=9, m=9, d=3, d_v=5, causal=True), with_gradients("one query", batch=(3,), n=1, m=6, d=4, d_v=2, causal=False),
+        with_gradients("causal, n = m = 9", n=9, m=9, d=3, d_v=5, causal=True),
+        with_gradients("one query", batch=(3,), n=1, m=6, d=4, d_v=2, causal=False),
         long_gradients(450, 430, causal=True),
     ],
-}  # fmt: skip
+}
 flash_decoding = [
     random_case("one part", m=9, d=3, d_v=11, splits=1),
     random_case("as many parts as keys, float64", batch=(2, 1), m=8, d=5, d_v=3, splits=8, dtype=torch.float64),

@@ -43,17 +43,20 @@ bidirectional_cannot_cache = [
 ]
 decode_cost = [random_case(n=31, d=12), random_case(n=1000, d=128)]
 cache_bytes = [
-    published_model("Llama 3 70B", 1000, 3, 2), published_model("Mistral 7B", 5, 1, 4),
+    published_model("Llama 3 70B", 1000, 3, 2),
+    published_model("Mistral 7B", 5, 1, 4),
     random_case(layers=7, h=12, h_kv=4, d=96, n=11, b=2, size=2, label="7 layers, 12 and 4 heads"),
-]  # fmt: skip
+]
 mqa_gqa_cache = [
     grouped_heads("8 query heads, 2 key/value heads, chunks of 1, 6, 1", 1, 6, 1, h=8, h_kv=2, d_h=3),
     grouped_heads("6 and 3 heads, in float64", 2, 2, h=6, h_kv=3, b=3, dtype=torch.float64),
 ]
 sliding_cache = [
-    window_case("window 1", 1, 1, 3, 1), window_case("window 5, chunks of 7, 7, 2, 1", 5, 7, 7, 2, 1, b=1, h=1, d_h=6, counted=True),
-    window_case("window 9, never full, a token of zeros", 9, 2, 1, 3, silent=0), window_case("large scores", 4, 3, 2, 1, b=1, h=2, d_h=5, loud=90.0),
-]  # fmt: skip
+    window_case("window 1", 1, 1, 3, 1),
+    window_case("window 5, chunks of 7, 7, 2, 1", 5, 7, 7, 2, 1, b=1, h=1, d_h=6, counted=True),
+    window_case("window 9, never full, a token of zeros", 9, 2, 1, 3, silent=0),
+    window_case("large scores", 4, 3, 2, 1, b=1, h=2, d_h=5, loud=90.0),
+]
 quantized_cache = {
     "quantize_keys": [
         cached_rows("one token", 2, 1, 1, 5),
@@ -66,12 +69,22 @@ quantized_cache = {
     "quantized_bytes": [random_case(b=5, h=4, n=33, d_h=10, size=4)],
 }
 paged_cache = [
-    requests("three share, two part", 12, 4, ("append", "a", 5), ("fork", "a", "b"), ("fork", "b", "c"), ("append", "c", 2), ("append", "b", 1),
-           ("read", "a"), ("read", "b"), ("read", "c"), ("append", "a", 1), ("read", "a"), ("free", "b"), ("read", "c"), ("free", "a"),
-           ("free", "c"), ("append", "d", 9), ("read", "d"), d=2),
-    requests("a fork of a fork outlives both", 8, 2, ("append", "x", 3), ("fork", "x", "y"), ("append", "y", 2), ("fork", "y", "z"), ("free", "x"),
-           ("free", "y"), ("append", "q", 4), ("read", "z"), ("append", "z", 1), ("read", "z"), ("read", "q"), d=5),
-]  # fmt: skip
+    requests(
+        "three share, two part",
+        12,
+        4,
+        "append a 5, fork a b, fork b c, append c 2, append b 1, read a, read b, read c, append a 1, read a, free b, "
+        "read c, free a, free c, append d 9, read d",
+        d=2,
+    ),
+    requests(
+        "a fork of a fork outlives both",
+        8,
+        2,
+        "append x 3, fork x y, append y 2, fork y z, free x, free y, append q 4, read z, append z 1, read z, read q",
+        d=5,
+    ),
+]
 ragged_batch = {
     "pad_left": [
         explicit_case("lengths 1, 8, 3, 8", random_prompts(1, 8, 3, 8)),

@@ -4,12 +4,7 @@ import torch
 
 from helpers.engine.cases import RandomArg, explicit_case, random_case
 from helpers.qkv_attention.checks.equal_attention import orthonormal_keys, wide_key
-from helpers.qkv_attention.checks.permutation_equivariance import (
-    layer_case,
-    running_mean,
-    self_attention,
-    tokens_and_shift,
-)
+from helpers.qkv_attention.checks.permutation_equivariance import layer_case, running_mean, self_attention
 from helpers.qkv_attention.checks.same_output_other_weights import (
     distribution_and_values,
     near_uniform,
@@ -29,10 +24,17 @@ attention_weights = [random_case(n=9, d=2), random_case(n=6, d=11, scale=6.0)]
 attend = [random_case(n=9, d=2, d_v=7), random_case(n=2, d=5, d_v=3)]
 select_one_value = [random_case(n=6, d=7), random_case(n=9, d=9)]
 equal_attention = {
-    "query_between": [random_case(d=3), random_case(d=2, scale=4.0, label="d = 2, long keys"), explicit_case("k1 = (2, 2, 2), k2 = (1, 1, 1)", torch.full((3,), 2.0), torch.ones(3)),
-                      explicit_case("d = 40, entries up to 90", wide_key(40), wide_key(40))],
-    "query_for_pair": [explicit_case("9 keys, a = 8, b = 0", orthonormal_keys(9, 20), 8, 0), explicit_case("700 keys, a = 650, b = 3", orthonormal_keys(700, 700), 650, 3)],
-}  # fmt: skip
+    "query_between": [
+        random_case(d=3),
+        random_case(d=2, scale=4.0, label="d = 2, long keys"),
+        explicit_case("k1 = (2, 2, 2), k2 = (1, 1, 1)", torch.full((3,), 2.0), torch.ones(3)),
+        explicit_case("d = 40, entries up to 90", wide_key(40), wide_key(40)),
+    ],
+    "query_for_pair": [
+        explicit_case("9 keys, a = 8, b = 0", orthonormal_keys(9, 20), 8, 0),
+        explicit_case("700 keys, a = 650, b = 3", orthonormal_keys(700, 700), 650, 3),
+    ],
+}
 two_word_example = []
 qkv_projections = [random_case(n=6, d=2, d_k=7, d_v=3), random_case(batch=(4,), n=3, d=3, d_k=3, d_v=3)]
 scaled_dot_product_attention = [
@@ -60,8 +62,8 @@ softmax_jacobian = [
     random_case(n=7, dtype=torch.float64),
 ]
 permutation_equivariance = [
-    explicit_case("self-attention, n = 7, d = 2", layer_case(self_attention, 2), *tokens_and_shift(7, 2)),
-    explicit_case("a running mean, n = 6, d = 3", layer_case(running_mean, 3), *tokens_and_shift(6, 3)),
+    layer_case("self-attention, n = 7, d = 2", self_attention, 7, 2),
+    layer_case("a running mean, n = 6, d = 3", running_mean, 6, 3),
 ]
 parameter_counts = [random_case(n=17, d=6), random_case(n=1, d=9), random_case(n=20001, d=5003)]
 same_output_other_weights = [

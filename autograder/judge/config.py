@@ -27,8 +27,7 @@ class JudgeConfig:
     shown: folders that both may read; hidden: what a student's kernel finds empty in them; tests: what the judge's may
     read too. preload: modules that a student's kernel has imported before its first cell; checks: those of the judge's.
     quiet: modules whose functions do nothing there, because others do it elsewhere (checks) or nobody looks (pictures).
-    out_of_reach: packages whose functions refuse to be called there.
-    """
+    out_of_reach: packages whose functions refuse to be called there."""
 
     unit: str
     shown: tuple[str, ...] = ()

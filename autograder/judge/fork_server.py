@@ -3,8 +3,7 @@ second instead of two seconds. They have one thread and no IPython shell, or the
 
 The *root* imports what any kernel needs sooner or later. For each unit it is forked twice: the students' branch has
 nothing of the course in its memory but what answers questions there; the judge's has the unit's checks too. Whoever
-judges (a Dask worker, formgrader) starts a root once and keeps it.
-"""
+judges (a Dask worker, formgrader) starts a root once and keeps it."""
 
 import gc
 import importlib
@@ -75,7 +74,7 @@ def serve_root(sock: socket.socket) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         _import_what_is_slow()
-    _forks(sock, 1, lambda message, sockets: serve_kernels(*sockets, message))
+    _forks(sock, 1, lambda message, sockets: serve_kernels(sockets[0], message))
 
 
 def serve_kernels(sock: socket.socket, message: dict) -> None:
@@ -159,7 +158,12 @@ def run_cold_kernel(role: str, channel: socket.socket, alive: int, user: int) ->
     message = read(Wire(channel).receive(None))
     main, _ = _main(role, message["request"].get("imports", {}))
     lower(Walls(**message["walls"]), user)
-    return shepherd(lambda: (os.close(alive), _kernel(main, channel, message)), alive)
+
+    def run() -> None:
+        os.close(alive)
+        _kernel(main, channel, message)
+
+    return shepherd(run, alive)
 
 
 def _settle(more: dict[str, str], walled: bool) -> None:

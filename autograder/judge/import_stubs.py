@@ -60,12 +60,12 @@ class MissingFinder(MetaPathFinder, Loader):
 
 def _asked_in_a_cell() -> bool:
     """Whether the import that is going on stands in a cell, or in a file of the student's, and in no `try`."""
-    frame = sys._getframe(1)
+    frame: types.FrameType | None = sys._getframe(1)
     while frame and (frame.f_code.co_filename.startswith("<frozen importlib") or frame.f_code.co_filename == __file__):
         frame = frame.f_back
     if frame is None or frame.f_globals.get("__name__") != "__main__":
         return False
-    guarded = dis._parse_exception_table(frame.f_code)
+    guarded = dis._parse_exception_table(frame.f_code)  # type: ignore[attr-defined]  # no public function tells it
     return not any(entry.start <= frame.f_lasti < entry.end for entry in guarded)
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from nbformat import NotebookNode
 
-from autograder.judge.clock import Clock
 from autograder.judge.config import JudgeConfig, Limits
 from autograder.judge.kernel_manager import KernelManager, kernel_manager
 from autograder.judge.submission import judge_in_two_kernels
+from autograder.judge.timings import Clock
 
 __all__ = ["JudgeConfig", "Limits", "Written", "judge"]
 
@@ -34,7 +34,6 @@ def judge(
     Never raises for what a student wrote: a cell that runs too long, or ends its kernel, gets an error as its output
     and the others are run without it. `written` is called while the kernels get ready. `within`: kernels that are kept
     for several notebooks; `clock`: takes down where the time goes. Raises SandboxError where the sandbox does not work
-    on this machine.
-    """
+    on this machine."""
     judge_in_two_kernels(notebook, config, limits, within or kernel_manager(limits.sandbox), written, clock)
     return notebook

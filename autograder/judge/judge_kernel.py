@@ -1,6 +1,5 @@
 """The judge's own process: runs the setup cell and the test cells, as the instructors wrote them, and never a line of a
-student's. A name that a test cell uses and nothing here defines is asked for in the student's kernel.
-"""
+student's. A name that a test cell uses and nothing here defines is asked for in the student's kernel."""
 
 import contextlib
 import importlib
@@ -12,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from autograder.judge import proxies
-from autograder.judge.cells import unknown_names, without_repeats
+from autograder.judge.cell_source import unknown_names, without_repeats
 from autograder.judge.protocol import BorderError, Endpoint, Packer, Wire, read
 from autograder.judge.shell import CapturedOutput, Shell, messages, new_shell, run_cell
 from autograder.judge.torch_warmup import warm_up_torch

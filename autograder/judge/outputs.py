@@ -63,7 +63,7 @@ def read_result(cell: NotebookNode) -> Result:
     errors = [output for output in cell.outputs if output.output_type == "error"]
     if errors:
         return Result(exercise, 0.0, points, None, f"{errors[0].ename}: {errors[0].evalue}".strip(": "))
-    found = read_score(cell)
+    found = read_score(cell) or {}
     return Result(exercise, float(found["score"]), points, found.get("diagnosis"), str(found.get("message", "")))
 
 

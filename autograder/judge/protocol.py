@@ -5,8 +5,7 @@ scratch as plain Python values and plain `torch.Tensor`s, so a student's subclas
 Functions, classes and other objects stay at home too: a number goes over in their place (see `Endpoint`).
 
 Who hands notebooks to kernels sends and hears plain values alone, and has no need of PyTorch: it is imported with the
-first tensor.
-"""
+first tensor."""
 
 from __future__ import annotations
 
@@ -84,7 +83,7 @@ class Packer:
         self.nodes += 1
         if depth > self.bounds.depth or self.nodes > self.bounds.nodes:
             raise BorderError("the value is nested too deeply or has too many parts")
-        if pack := _packer(type(value), "torch" in sys.modules):
+        if pack := _packer(type(value), "torch" in sys.modules):  # type: ignore[arg-type]  # classes are hashable
             return pack(self, value, depth + 1)
         if self.export is None:
             raise BorderError(f"a value of type {type(value).__name__} can't cross")
@@ -438,8 +437,7 @@ class Endpoint:
     objects: what stays at home, by the number that went over in its place.
     stand_in: makes what stands for an object of the other side, from (endpoint, number, kind, name).
     answer: serves one question, from (endpoint, question), and returns the answer's value.
-    named: whether the other side learns what is exported: the judge's functions are all alike to a student's kernel.
-    """
+    named: whether the other side learns what is exported: the judge's functions are all alike to a student's kernel."""
 
     def __init__(self, wire: Wire, stand_in: Callable, answer: Callable[[Endpoint, dict], Any], named: bool = True):
         self.wire, self.stand_in, self.answer, self.named = wire, stand_in, answer, named
@@ -529,6 +527,10 @@ class RemoteReference:
     """Stands for an object of the other side; knows where it lives, so that it can be sent home."""
 
     __home__ = True
+    __endpoint__: Endpoint
+    __number__: int
+    __kind__: str
+    __name__: str
 
     def __init__(self, endpoint: Endpoint, number: int, kind: str, name: str):
         self.__dict__.update(__endpoint__=endpoint, __number__=number, __kind__=kind, __name__=name)

@@ -3,8 +3,7 @@ kernel, and plain values come back.
 
 Only what a test cell names, and what calling a class gives, is *live*: its attributes can be read, each time anew. Any
 other object of a student's is a value that nobody here can read: asked twice, it could answer in two ways, and be taken
-for a tensor.
-"""
+for a tensor."""
 
 from collections import Counter
 from collections.abc import Callable

@@ -1,8 +1,7 @@
 """Runs cells in this process and sends their outputs home as they come.
 
 This is IPython's own shell (magics, rich display, plots, tracebacks) without ipykernel around it: no ports, no zmq, no
-threads, nothing to wait for, one socket. So a kernel can be forked at any moment, and costs a tenth of a cold one.
-"""
+threads, nothing to wait for, one socket. So a kernel can be forked at any moment, and costs a tenth of a cold one."""
 
 import base64
 import builtins
@@ -142,8 +141,7 @@ def _text(value):
 def new_shell(wire: Wire, seed: int) -> Shell:
     """A shell as a fresh notebook has it, in this (just forked) process, whose standard streams it takes over.
 
-    seed: of all random numbers, which differ between fresh processes: a notebook gets the same score every time.
-    """
+    seed: of all random numbers, which differ between fresh processes: a notebook gets the same score every time."""
     _seed(seed)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # which a Dask worker never listens to
     config = Config()

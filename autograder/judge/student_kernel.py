@@ -3,8 +3,7 @@ values go out, and no more than values ever does; scores are made elsewhere (see
 
 The kernel runs the student's cells. Where a test cell stands in the notebook it takes down what every name means there.
 After the last cell it forks, and the forks answer the judge's questions: one for the cases that a card shows, one for
-hidden ones. What a question does to them, no cell sees.
-"""
+hidden ones. What a question does to them, no cell sees."""
 
 import contextlib
 import gc
@@ -79,7 +78,7 @@ def _fork(
     if child == 0:
         try:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_CPU, [_cpu_used() + request["call_cpu"]] * 2)
+            resource.setrlimit(resource.RLIMIT_CPU, (_cpu_used() + request["call_cpu"],) * 2)
             signal.signal(signal.SIGXCPU, _stop)
             sock.close()
             gc.disable()
@@ -143,7 +142,7 @@ class State:
     before: tuple = field(default_factory=lambda: tuple(get() for get, _ in _OF_THE_PROCESS))
 
 
-_OF_THE_PROCESS = [
+_OF_THE_PROCESS: list[tuple[Callable, Callable]] = [
     (torch.get_rng_state, torch.set_rng_state),
     (numpy.random.get_state, numpy.random.set_state),
     (random.getstate, random.setstate),
@@ -285,7 +284,7 @@ def _stand_in(name: str, attribute: Callable[[str], Any]) -> types.ModuleType:
         return attribute(wanted)
 
     module = types.ModuleType(name)
-    module.__getattr__ = get
+    vars(module)["__getattr__"] = get
     return module
 
 

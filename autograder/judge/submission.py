@@ -2,8 +2,7 @@
 the judge's, which asks the first for values. What the judge's kernel shows is what nbgrader scores.
 
 All student cells run before the first test does, so nothing that a function is asked can find its way into an output. A
-cell that takes its kernel down is left out of the next try, and the items that don't need it keep their points.
-"""
+cell that takes its kernel down is left out of the next try, and the items that don't need it keep their points."""
 
 import hashlib
 import re
@@ -19,7 +18,6 @@ from nbformat.v4 import new_output
 
 from autograder import notebooks
 from autograder.judge import outputs
-from autograder.judge.clock import Clock
 from autograder.judge.config import SPARE
 from autograder.judge.fork_server import JUDGE, STUDENT
 from autograder.judge.kernel import TOO_LONG, Kernel
@@ -27,6 +25,7 @@ from autograder.judge.kernel_manager import KernelManager, timeout_factor
 from autograder.judge.protocol import BorderError, Closed, ReplyTimeout, read
 from autograder.judge.sandbox.namespaces import GRACE
 from autograder.judge.sanitize_outputs import sanitize_outputs
+from autograder.judge.timings import Clock
 
 TRIES = 4  # kernels for one notebook
 SOON = 5.0  # seconds; a test cell that took longer is not run twice
@@ -40,8 +39,7 @@ LEFT_OUT = "(Left out while grading: this cell only draws or measures.)"
 class Submission:
     """A notebook on its way through the two kernels.
 
-    statuses: index of a student's cell → "ok" or what became of it.
-    """
+    statuses: index of a student's cell → "ok" or what became of it."""
 
     notebook: NotebookNode
     kernels: KernelManager
@@ -53,8 +51,8 @@ class Submission:
     fatal: set[int] = field(default_factory=set)
     used: list[Kernel] = field(default_factory=list)
     begun: Kernel | None = None  # the student's first kernel, until it is taken
-    student: Kernel | None = None
-    judge: Kernel | None = None
+    student: Kernel = None  # type: ignore[assignment]  # nobody asks for it before it is there
+    judge: Kernel = None  # type: ignore[assignment]  # the same
     tries: int = 0
     spared: bool = False  # whether a cell whose kernel ended has been given a second try
 
@@ -155,7 +153,8 @@ def _one_try(work: Submission, until: int) -> int | None:
 def _run(work: Submission, kernel: Kernel, cell: NotebookNode, count: int) -> str:
     """Runs one cell of the student's. BorderError if its kernel is lost."""
     seconds = min(work.limits.cell_seconds * timeout_factor(), max(1.0, work.deadline - time.monotonic()))
-    kernel.overran(), kernel.allow(work.limits.cell_seconds)
+    kernel.overran()
+    kernel.allow(work.limits.cell_seconds)
     kernel.tell({"ask": "run", "source": cell.source, "count": count})
     cell.outputs, late = [], False
     try:

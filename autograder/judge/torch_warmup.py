@@ -16,38 +16,37 @@ from helpers.environment import too_old, triton_mode
 def elementwise(x: Tensor) -> list[Tensor]:
     """x: (2, 4, 4), as in all of them, and above 0."""
     return [x + 1, x - x, 2 * x, x / 2, x**2, -x, x.exp(), x.log(), x.log1p(), x.sqrt(), x.rsqrt(), x.square(), x.abs(),
-            x.tanh(), x.sigmoid(), x.clamp(0, 1), F.relu(x), F.gelu(x), F.silu(x), F.dropout(x, 0.0)]  # fmt: skip
+            x.tanh(), x.sigmoid(), x.clamp(0, 1), F.relu(x), F.gelu(x), F.silu(x),
+            F.dropout(x, 0.0)]  # fmt: skip # a drawn table
 
 
 def reductions(x: Tensor) -> list[Tensor]:
     return [x.sum(-1), x.sum(), x.mean(-1), x.amax(-1, keepdim=True), x.max(-1).values, x.std(-1),
-            x.var(-1, unbiased=False),
-            x.norm(dim=-1), x.cumsum(-1), x.softmax(-1), x.log_softmax(-1), x.logsumexp(-1), x.topk(2, -1).values,
-            x.sort(-1).values, x.gather(-1, x.argsort(-1)), F.layer_norm(x, x.shape[-1:])]  # fmt: skip
+            x.var(-1, unbiased=False), x.norm(dim=-1), x.cumsum(-1), x.softmax(-1), x.log_softmax(-1), x.logsumexp(-1),
+            x.topk(2, -1).values, x.sort(-1).values, x.gather(-1, x.argsort(-1)),
+            F.layer_norm(x, x.shape[-1:])]  # fmt: skip # a drawn table
 
 
 def products(x: Tensor) -> list[Tensor]:
     k = x[0]
     return [x @ x.mT, torch.bmm(x, x), torch.einsum("bnd,bmd->bnm", x, x), F.linear(x, k), k @ k, k @ k[0],
-            torch.dot(k[0], k[1]),
-            torch.outer(k[0], k[1]), torch.cosine_similarity(k[:1], k, dim=-1), F.embedding(torch.arange(4), k),
-            F.cross_entropy(k, torch.arange(4))]  # fmt: skip
+            torch.dot(k[0], k[1]), torch.outer(k[0], k[1]), torch.cosine_similarity(k[:1], k, dim=-1),
+            F.embedding(torch.arange(4), k), F.cross_entropy(k, torch.arange(4))]  # fmt: skip # a drawn table
 
 
 def masks(x: Tensor) -> list[Tensor]:
     causal = torch.ones(4, 4, dtype=torch.bool).tril() & (torch.arange(4)[:, None] >= torch.arange(4))
     hidden = ~causal | torch.ones(4, 4).triu(1).bool()
     return [x.masked_fill(hidden, -torch.inf).softmax(-1).nan_to_num(), torch.where(causal, x, torch.zeros(())),
-            x * causal.any(-1, keepdim=True) * causal.all()]  # fmt: skip
+            x * causal.any(-1, keepdim=True) * causal.all()]  # fmt: skip # a drawn table
 
 
 def shapes(x: Tensor) -> list[Tensor]:
     heads = x.reshape(2, 4, 2, 2).transpose(1, 2).contiguous()
     return [heads.transpose(1, 2).reshape(2, 4, 4), torch.cat([*x.chunk(2, -1)], dim=-1), torch.stack([x, x]),
-            x.permute(0, 2, 1),
-            x.unsqueeze(0).squeeze(0), x.expand(2, 4, 4), x.repeat(1, 2, 1), x.repeat_interleave(2, 0),
-            x.flatten(1).view(2, 4, 4),
-            x.flip(-1), x.roll(1, -1), x[:, torch.arange(4)], x[..., 1:], x[0].T]  # fmt: skip
+            x.permute(0, 2, 1), x.unsqueeze(0).squeeze(0), x.expand(2, 4, 4), x.repeat(1, 2, 1),
+            x.repeat_interleave(2, 0), x.flatten(1).view(2, 4, 4), x.flip(-1), x.roll(1, -1), x[:, torch.arange(4)],
+            x[..., 1:], x[0].T]  # fmt: skip # a drawn table
 
 
 def in_place(x: Tensor) -> list[Tensor]:

@@ -74,7 +74,7 @@ def counting_attempt(attempts: Iterable[Attempt], due: datetime | None) -> Attem
 def merge_attempts(first: Attempt, again: Attempt) -> Attempt:
     """The same bytes handed in twice: the earlier hand-in stands."""
     times = [one for one in (first, again) if one.submitted]
-    early = min(times, key=lambda one: one.submitted) if times else first
+    early = min(times, key=lambda one: one.submitted or one.seen) if times else first
     newest = again if again.lms_id else first
     return replace(
         first,

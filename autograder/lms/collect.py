@@ -94,7 +94,7 @@ def _to_history(course: Course, one: Attempt, staging: Path) -> None:
 def _put(course: Course, step: Step, staging: Path) -> None:
     target = course.submission(step.chosen.student_id, step.chosen.unit)
     if step.kind != SAME or step.aside:
-        _copy(read_attempt(course, step.chosen, staging), target)
+        _copy(read_attempt(course, step.chosen, staging), target)  # type: ignore[arg-type]  # it is there
     for path in step.aside:
         path.unlink()
     timestamp = target.parent / intake.TIMESTAMP

@@ -147,7 +147,7 @@ def _there(course: Course, student: str, unit: str, staging: Path) -> tuple[list
 def _time(text: str) -> datetime | None:
     from nbgrader.utils import parse_utc
 
-    return timestamps.from_gradebook(parse_utc(text)).replace(microsecond=0) if text else None
+    return timestamps.to_utc(parse_utc(text).replace(tzinfo=UTC)) if text else None
 
 
 def read_attempt(course: Course, one: Attempt, staging: Path) -> Path | None:
@@ -189,8 +189,9 @@ def _equal(course: Course, units: list[str], known: Known) -> list[list[str]]:
 def _told(plan: Plan, dues: Deadlines) -> list[str]:
     """What a person should look at: one line for each kind of thing."""
     lines = [f"equal files: {', '.join(group)}" for group in plan.equal]
-    for unit in sorted({unit for _, unit in plan.missing or []}):
-        lines.append(f"missing {unit[:2]}: {_some([name for name, of in plan.missing if of == unit])}")
+    missing = plan.missing or []
+    for unit in sorted({unit for _, unit in missing}):
+        lines.append(f"missing {unit[:2]}: {_some([name for name, of in missing if of == unit])}")
     if late := [step.chosen.student_id for step in plan.steps if step.late]:
         lines.append(f"late: {_some(late)}")
     if of_files := sum(step.chosen.time_from == "file" for step in plan.steps):

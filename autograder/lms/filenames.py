@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from autograder import timestamps
 from autograder.lms.archives import Member
@@ -36,7 +37,8 @@ CANVAS = re.compile(r"(?=(?P<late>_LATE)?_(?P<id>[0-9]{1,20})_(?P<file>[0-9]{1,2
 CANVAS_BLIND = re.compile(r"(?P<late>LATE_)?(?P<id>anon_[^\W_]{1,20})_(?P<file>[0-9]{1,20})_.+", re.DOTALL)
 MOODLE = re.compile(r"(?P<name>.+?)_(?P<id>[0-9]{1,20})_assignsubmission_(?:file|onlinetext)(?:_.*)?", re.DOTALL)
 BRIGHTSPACE = re.compile(
-    r"\d+-\d+ ?- ?(?P<name>.+?) ?- ?(?P<date>[A-Za-z]{3,9}\.? \d{1,2}, \d{4},? \d{1,2}:?\d{2} ?[AP]M)(?: ?- ?.+)?",
+    r"\d+-\d+ ?- ?(?P<name>.+?) ?- ?(?P<month>[A-Za-z]{3})[A-Za-z]{0,6}\.? (?P<day>\d{1,2}), (?P<year>\d{4}),? "
+    r"(?P<clock>\d{1,2}:?\d{2} ?[AP]M)(?: ?- ?.+)?",
     re.DOTALL,
 )
 
@@ -69,7 +71,7 @@ def brightspace(part: str) -> list[Claim]:
     """`12345-67890 - Ada Lovelace - Nov 22, 2026 1015 AM`: the time is the site's, taken for this machine's."""
     if not (found := BRIGHTSPACE.fullmatch(part)):
         return []
-    month, day, year, clock = re.match(r"(\w{3})\w*\.? (\d+), (\d+),? (.+)", found["date"]).groups()
+    month, day, year, clock = (found[part] for part in ("month", "day", "year", "clock"))
     digits = re.sub(r"\D", "", clock)
     try:
         time = datetime.strptime(f"{month} {day} {year} {digits[:-2]}:{digits[-2:]} {clock[-2:]}", "%b %d %Y %I:%M %p")
@@ -123,12 +125,12 @@ def _blind(found: dict[Member, list[Claim]]) -> dict[Member, list[Claim]]:
 
 def _plain(member: Member, depth: int) -> list[Claim]:
     """A folder for each student; or files that carry a name, as Google Classroom's `Ada Lovelace - Title.ipynb`."""
-    time = {"time": member.saved, "time_from": "file" if member.saved else ""}
+    claim = partial(Claim, time=member.saved, time_from="file" if member.saved else "")
     if len(member.parts) > depth + 1:
-        return [Claim("folder", (member.parts[depth],), **time)]
+        return [claim("folder", (member.parts[depth],))]
     stem = re.sub(r"\.[A-Za-z]{2,5}$", "", member.name)
     before, dash, _ = stem.partition(" - ")
-    return [Claim("files", (before, stem) if dash else (stem,), **time)]
+    return [claim("files", (before, stem) if dash else (stem,))]
 
 
 def _depth(members: Sequence[Member], known: Callable[[str], bool], units: set[str]) -> int:

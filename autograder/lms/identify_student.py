@@ -31,10 +31,10 @@ class StudentIdentifier:
     """Finds students. Without a roster everybody has the id that the LMS gives."""
 
     def __init__(self, roster: Roster | None) -> None:
-        self.roster = roster
+        self.roster, self.students = roster, roster.students if roster else {}
         self.by: dict[tuple[str, str], Student] = {}
         self.named: dict[str, set[str]] = defaultdict(set)
-        for student in roster.students.values() if roster else ():
+        for student in self.students.values():
             for column in ("canvas_id", *BY_SID, "email"):
                 if value := getattr(student, column):
                     self.by[column, value.casefold()] = student
@@ -76,8 +76,8 @@ class StudentIdentifier:
                 raise UnknownStudent(
                     f"could be {' or '.join(sorted(found)[:4])}: give the roster a column that tells them apart"
                 )
-        if claim.lms == "files" and (found := self._within(claim.names[-1])):
-            return found
+        if claim.lms == "files" and (named := self._within(claim.names[-1])):
+            return named
         shown = (
             f"canvas_id {claim.person}"
             if claim.lms == "canvas"
@@ -87,7 +87,7 @@ class StudentIdentifier:
 
     def _may_be(self, student_id: str, claim: Claim) -> bool:
         """Not somebody with the same name and another number."""
-        number = self.roster.students[student_id].canvas_id
+        number = self.students[student_id].canvas_id
         return not (claim.lms == "canvas" and number and number != claim.person)
 
     def _by_name(self, name: str) -> set[str]:

@@ -23,7 +23,7 @@ def identifiers(table: CsvFile) -> int:
 
 def number_of(text: str) -> str:
     """The number of `Participant 900001`."""
-    return IDENTIFIER.fullmatch(text.strip())[1]
+    return IDENTIFIER.sub(r"\1", text.strip())
 
 
 def submission_times(path: Path) -> dict[str, datetime]:

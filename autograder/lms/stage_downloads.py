@@ -29,10 +29,10 @@ MOST_INSIDE = 50
 
 @dataclass(frozen=True)
 class HandIn:
-    """A notebook in the staging folder. `unit`: None where its cells don't tell, and `why` says so."""
+    """A notebook in the staging folder. `unit`: "" where its cells don't tell, and `why` says so."""
 
     student_id: str
-    unit: str | None
+    unit: str
     sha256: str
     name: str
     claim: Claim
@@ -85,8 +85,9 @@ def _is_table(path: Path) -> bool:
 
 def _parts(download: Zip | Folder) -> list[Zip | Folder]:
     """A folder of downloads is several."""
-    zipped = [one for one in download.members if isinstance(download, Folder) and len(one.parts) == 1 and one.is_zip]
-    if not zipped or any(shape(one.name) for shape in filenames.SHAPES.values() for one in zipped):
+    zipped = [one for one in download.members if len(one.parts) == 1 and one.is_zip]
+    named_by_lms = any(shape(one.name) for shape in filenames.SHAPES.values() for one in zipped)
+    if not isinstance(download, Folder) or not zipped or named_by_lms:
         return [download]
     download.members = [one for one in download.members if one not in zipped]
     rest = [download] if any(one.is_notebook for one in download.members) else []
@@ -106,7 +107,7 @@ class _Reading:
     here: list[HandIn] = field(default_factory=list)
     empty: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     full: set[str] = field(default_factory=set)
-    bytes: int = 0
+    size: int = 0
 
     def read(self, download: Zip | Folder) -> None:
         self.found.problems += getattr(download, "notes", [])
@@ -161,8 +162,8 @@ class _Reading:
             data = download.read(member, size_limits.FILE)
         except Rejected as reason:
             return self._problem(member, str(reason))
-        self.bytes += len(data)
-        if self.bytes > archives.UNPACKED:
+        self.size += len(data)
+        if self.size > archives.UNPACKED:
             raise UnreadableDownload("its notebooks unpack to more than any class hands in")
         if len(data) > size_limits.FILE:
             return self._problem(
@@ -187,15 +188,15 @@ class _Reading:
             if not path.exists():
                 path.write_bytes(data)
 
-    def _unit(self, sha: str, data: bytes) -> tuple[str | None, str]:
+    def _unit(self, sha: str, data: bytes) -> tuple[str, str]:
         if sha in self.known:
             return self.known[sha], ""
         try:
             unit = intake.unit_of(data, self.units)
         except Rejected as reason:
-            return None, str(reason)
+            return "", str(reason)
         if unit is None:
-            return None, FOREIGN
+            return "", FOREIGN
         self.known[sha] = unit
         return unit, ""
 
@@ -230,10 +231,10 @@ class _Reading:
         others = {one.unit for one in self.here if one.unit}
         settled = []
         for one in self.here:
-            unit = one.unit or _named(one.name, self.units) or (next(iter(others)) if len(others) == 1 else None)
+            unit = one.unit or _named(one.name, self.units) or (next(iter(others)) if len(others) == 1 else "")
             if one.why:
                 self.found.problems.append(
-                    f"{one.student_id}, {one.name}: {'left out' if unit is None else 'no grade is possible'}: {one.why}"
+                    f"{one.student_id}, {one.name}: {'no grade is possible' if unit else 'left out'}: {one.why}"
                 )
             if unit:
                 settled.append(replace(one, unit=unit))

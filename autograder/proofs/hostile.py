@@ -2,8 +2,7 @@
 
 They are one class of a throw-away course, and take the way that any submission takes: repair, nbgrader's sanitising
 steps, the judge. A notebook is held if every item came out as it must, the instructor is told why, nothing leaked, and
-neither the gradebook, nor the solutions, nor what others handed in has changed.
-"""
+neither the gradebook, nor the solutions, nor what others handed in has changed."""
 
 import hashlib
 import importlib
@@ -13,11 +12,11 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
-from importlib.util import module_from_spec, spec_from_file_location
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import copytree
 from tempfile import TemporaryDirectory
+from types import ModuleType
 from typing import Any
 
 from nbformat import NotebookNode
@@ -71,7 +70,7 @@ def run_hostile(sandbox: str = NAMESPACES, names: tuple[str, ...] = (), workers:
             with ThreadPoolExecutor(workers) as pool:
                 for row in pool.map(lambda one: _judged(one, kernels), handed_in):
                     changed = fingerprint(course) != before
-                    yield HostileResult(*row[:-1], row[-1] or ("files of the course were changed" if changed else ""))
+                    yield replace(row, problem=row.problem or ("files of the course were changed" if changed else ""))
         finally:
             kernels.close()
 
@@ -84,11 +83,9 @@ def totals(rows: list[HostileResult]) -> dict[str, int]:
 def notebooks_of_all_kinds() -> list[tuple[str, Any]]:
     """Pairs (kind, notebook) as tests/hostile lists them."""
     folder = PACKAGES / "tests" / "hostile"
-    spec = spec_from_file_location(
-        "hostile_notebooks", folder / "__init__.py", submodule_search_locations=[str(folder)]
-    )
-    sys.modules[spec.name] = module_from_spec(spec)
-    modules = [importlib.import_module(f"{spec.name}.{kind}") for kind in KINDS]
+    sys.modules["hostile_notebooks"] = package = ModuleType("hostile_notebooks")
+    package.__path__ = [str(folder)]
+    modules = [importlib.import_module(f"hostile_notebooks.{kind}") for kind in KINDS]
     return [(kind, one) for kind, module in zip(KINDS, modules, strict=True) for one in module.NOTEBOOKS]
 
 
@@ -171,10 +168,11 @@ def fingerprint(course: Course, *folders: str) -> str:
 # ---------------------------------------------------------------- what came of it
 
 
-def _judged(handed_in: tuple[str, Any, Any], kernels: KernelManager) -> tuple:
+def _judged(handed_in: tuple[str, Any, Any], kernels: KernelManager) -> HostileResult:
     kind, one, notebook = handed_in
     if isinstance(notebook, Exception):
-        return one.name, kind, one.tries, {}, "", f"the grader stumbled: {type(notebook).__name__}: {notebook}"
+        problem = f"the grader stumbled: {type(notebook).__name__}: {notebook}"
+        return HostileResult(one.name, kind, one.tries, {}, "", problem)
     if isinstance(notebook, str):
         problem = (
             ""
@@ -183,9 +181,9 @@ def _judged(handed_in: tuple[str, Any, Any], kernels: KernelManager) -> tuple:
             if not one.rejected
             else f"does not say '{one.says}'"
         )
-        return one.name, kind, one.tries, {}, notebook, problem
+        return HostileResult(one.name, kind, one.tries, {}, notebook, problem)
     judge_notebook(notebook, UNIT, LIMITS, kernels)
-    return (one.name, kind, one.tries, *evaluate(one, notebook))
+    return HostileResult(one.name, kind, one.tries, *evaluate(one, notebook))
 
 
 def evaluate(one: Any, notebook: NotebookNode) -> tuple[dict[str, float], str, str]:

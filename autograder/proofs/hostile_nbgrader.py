@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def run_through_nbgrader(sandbox: str = NAMESPACES, names: tuple[str, ...] = ())
         recorded = {student: row["code_score"] for student, row in gradebook_writer.scores(course, UNIT).items()}
         for kind, one in chosen:
             row = _row(course, kind, one, said, recorded.get(one.name))
-            yield HostileResult(*row[:-1], row[-1] or ("files of the course were changed" if changed else ""))
+            yield replace(row, problem=row.problem or ("files of the course were changed" if changed else ""))
 
 
 def _autograde(course: Course, sandbox: str) -> dict[str, str]:
@@ -64,13 +65,14 @@ def _autograde(course: Course, sandbox: str) -> dict[str, str]:
     return dict(re.findall(r"ERROR\] (\S+) was rejected: (.*)", done.stderr))
 
 
-def _row(course: Course, kind: str, one: Any, said: dict[str, str], recorded: float | None) -> tuple:
+def _row(course: Course, kind: str, one: Any, said: dict[str, str], recorded: float | None) -> HostileResult:
     graded = course.graded(one.name, UNIT)
     if not graded.exists():
         told = said.get(one.name, "")
         wanted = one.rejected and one.says in told
-        return one.name, kind, one.tries, {}, told, "" if wanted else f"was not graded: {told or 'nobody is told why'}"
+        problem = "" if wanted else f"was not graded: {told or 'nobody is told why'}"
+        return HostileResult(one.name, kind, one.tries, {}, told, problem)
     scores, told, problem = evaluate(one, notebooks.read(graded))
     if not problem and recorded != sum(one.expected().values()):
         problem = f"the gradebook has {recorded} points"
-    return one.name, kind, one.tries, scores, told, problem
+    return HostileResult(one.name, kind, one.tries, scores, told, problem)

@@ -7,8 +7,7 @@ references, and what students change is an axis, a mask, one of q, k, v or a dty
 
 What can't be told apart by any test is left out where it stands: annotations, docstrings, messages, `assert` and
 `raise`, `device=` on a machine with one device, `.contiguous()` and `strict=` (they change no value), and defaults,
-which an exercise's stub gives.
-"""
+which an exercise's stub gives."""
 
 import ast
 import contextlib
@@ -16,28 +15,28 @@ import copy
 import difflib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Any
 
 OPERATORS: dict[type, type] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult,
-    ast.Mod: ast.FloorDiv,
-    ast.Pow: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.LShift: ast.RShift, ast.RShift: ast.LShift,
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
-    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.And: ast.Or, ast.Or: ast.And,
-}  # fmt: skip
+    ast.Mod: ast.FloorDiv, ast.Pow: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.LShift: ast.RShift,
+    ast.RShift: ast.LShift, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.And: ast.Or,
+    ast.Or: ast.And,
+}  # fmt: skip # a drawn table
 TURNED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
 WORDS = (
     ("max", "min"), ("amax", "amin"), ("argmax", "argmin"), ("maximum", "minimum"), ("tril", "triu"), ("sum", "mean"),
     ("ones", "zeros"), ("exp", "exp2"), ("log", "log2"), ("ceil", "floor"), ("repeat_interleave", "repeat"),
     ("any", "all"), ("int8", "uint8"), ("float32", "float16"), ("float64", "float32"),
-)  # fmt: skip
+)  # fmt: skip # a drawn table
 KIN = (
     ("q", "k", "v"), ("w_q", "w_k", "w_v", "w_o"), ("keys", "values"), ("n", "m"), ("d", "d_v", "d_h", "d_k", "d_ff"),
-    ("h", "h_kv"),
-    ("block_q", "block_k", "BLOCK_Q", "BLOCK_K"), ("rows", "columns"), ("row", "column"), ("i", "j"),
-    ("start", "stop", "end"),
-    ("dq", "dk", "dv"), ("first", "last"), ("old", "new"), ("top", "total"), ("query", "key", "value"),
-)  # fmt: skip
+    ("h", "h_kv"), ("block_q", "block_k", "BLOCK_Q", "BLOCK_K"), ("rows", "columns"), ("row", "column"), ("i", "j"),
+    ("start", "stop", "end"), ("dq", "dk", "dv"), ("first", "last"), ("old", "new"), ("top", "total"),
+    ("query", "key", "value"),
+)  # fmt: skip # a drawn table
 """Names of the same kind, which are easily taken for one another; so are inputs of one type, and what is unpacked
 together."""
 
@@ -334,8 +333,9 @@ def _unary(node: ast.UnaryOp, place: _Place) -> Iterator:
     if not (isinstance(node.operand, ast.Constant) and isinstance(node.op, ast.USub)):
         yield "sign or negation dropped", node.operand
     else:
-        yield "constant", ast.Constant(-node.operand.value + 1)
-        yield "constant", ast.UnaryOp(ast.USub(), ast.Constant(node.operand.value + 1))
+        value: Any = node.operand.value
+        yield "constant", ast.Constant(-value + 1)
+        yield "constant", ast.UnaryOp(ast.USub(), ast.Constant(value + 1))
 
 
 def _constant(node: ast.Constant, place: _Place) -> Iterator:
@@ -375,7 +375,7 @@ def _attribute(node: ast.Attribute, place: _Place) -> Iterator:
 
 def _call(node: ast.Call, place: _Place) -> Iterator:
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    owner: Any = node.func.value if isinstance(node.func, ast.Attribute) else None
     if name in ONLY_LAYOUT:
         return
     of_a_module = isinstance(owner, ast.Name) and owner.id not in place.scope.bound
@@ -399,14 +399,12 @@ def _call(node: ast.Call, place: _Place) -> Iterator:
 
 
 def _slice(node: ast.Slice, _: _Place) -> Iterator:
+    parts: dict[str, Any] = {"lower": node.lower, "upper": node.upper, "step": node.step}
     for field in ("lower", "upper"):
-        bound = getattr(node, field)
+        bound = parts[field]
         if bound is not None and not isinstance(bound, ast.Constant | ast.UnaryOp):
             for by in (1, -1):
-                yield (
-                    "edge of a slice",
-                    ast.Slice(**{"lower": node.lower, "upper": node.upper, "step": node.step, field: _plus(bound, by)}),
-                )
+                yield "edge of a slice", ast.Slice(**parts | {field: _plus(bound, by)})
 
 
 def _subscript(node: ast.Subscript, place: _Place) -> Iterator:
@@ -446,7 +444,7 @@ _MAKERS: dict[type, Callable] = {
     ast.BinOp: _binary, ast.AugAssign: _augmented, ast.Compare: _compare, ast.BoolOp: _boolean, ast.UnaryOp: _unary,
     ast.Constant: _constant, ast.Name: _name, ast.Attribute: _attribute, ast.Call: _call, ast.Slice: _slice,
     ast.Subscript: _subscript, ast.IfExp: _either, ast.Return: _returned, ast.If: _test, ast.While: _test,
-}  # fmt: skip
+}  # fmt: skip # a drawn table
 
 # --------------------------------------------------------------------------------------------------------- other bodies
 
@@ -459,18 +457,14 @@ def _other_bodies(tree: ast.stmt) -> Iterator[tuple[str, str, Callable[[ast.stmt
             body = getattr(node, field, None)
             for j, statement in enumerate(body if isinstance(body, list) else []):
                 if _droppable(statement):
-                    yield (
-                        "statement dropped",
-                        _brief(statement),
-                        lambda new, i=i, field=field, j=j: _drop(_node(new, i), field, j),
-                    )
+                    yield "statement dropped", _brief(statement), partial(_drop, i, field, j)
         if isinstance(node, ast.For):
-            yield "one pass of a loop", _brief(node), lambda new, i=i: not _node(new, i).body.append(ast.Break())
+            yield "one pass of a loop", _brief(node), partial(_break, i)
         if isinstance(node, ast.FunctionDef):
             yield from _kept(tree, node, i)
 
 
-def _node(tree: ast.AST, place: int) -> ast.AST:
+def _node(tree: ast.AST, place: int) -> Any:
     return list(ast.walk(tree))[place]
 
 
@@ -480,9 +474,9 @@ def _kept(tree: ast.stmt, function: ast.FunctionDef, i: int) -> Iterator[tuple[s
     for j, statement in enumerate(function.body):
         if _starts_empty(statement, of_self=in_init):
             if in_init:
-                yield "kept between objects", _brief(statement), lambda new, j=j: _into_class(new, _node(new, i), j)
+                yield "kept between objects", _brief(statement), partial(_into_class, i, j)
             else:
-                yield "kept between calls", _brief(statement), lambda new, j=j: _into_default(_node(new, i), j)
+                yield "kept between calls", _brief(statement), partial(_into_default, i, j)
 
 
 def _droppable(statement: ast.stmt) -> bool:
@@ -500,9 +494,14 @@ def _names_itself(statement: ast.Assign) -> bool:
     return bool(targets & {node.id for node in ast.walk(statement.value) if isinstance(node, ast.Name)})
 
 
-def _drop(node: ast.AST, field: str, index: int) -> bool:
-    body = getattr(node, field)
+def _drop(place: int, field: str, index: int, tree: ast.stmt) -> bool:
+    body = getattr(_node(tree, place), field)
     body[index : index + 1] = [] if len(body) > 1 else [ast.Pass()]
+    return True
+
+
+def _break(place: int, tree: ast.stmt) -> bool:
+    _node(tree, place).body.append(ast.Break())
     return True
 
 
@@ -515,19 +514,21 @@ def _starts_empty(statement: ast.stmt, of_self: bool = False) -> bool:
     return right and ast.unparse(statement.value) in ("[]", "{}", "set()", "dict()", "list()")
 
 
-def _into_default(function: ast.FunctionDef, index: int) -> bool:
+def _into_default(place: int, index: int, tree: ast.stmt) -> bool:
     """The slip of Python's beginners: the list as a default, which is made once."""
+    function = _node(tree, place)
     statement = function.body.pop(index)
-    target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+    target: Any = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
     function.args.kwonlyargs.append(ast.arg(target.id))
     function.args.kw_defaults.append(statement.value)
     return bool(function.body)
 
 
-def _into_class(tree: ast.ClassDef, init: ast.FunctionDef, index: int) -> bool:
+def _into_class(place: int, index: int, tree: Any) -> bool:
     """The list as an attribute of the class: all objects share it."""
+    init = _node(tree, place)
     statement = init.body[index]
-    target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+    target: Any = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
     init.body[index] = ast.Pass()
     tree.body.insert(0, ast.Assign([ast.Name(target.attr, ast.Store())], statement.value))
     return True

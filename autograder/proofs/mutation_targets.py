@@ -2,12 +2,13 @@
 be run anew.
 
 A model solution comes from its notebook's cells, a right alternative from its unit's module. Both are taken apart in
-the same way.
-"""
+the same way."""
 
 import ast
+import importlib
 import inspect
 import linecache
+import re
 import symtable
 import types
 from collections.abc import Callable, Iterator
@@ -52,13 +53,13 @@ def mutation_targets(course: Course, exercise: Exercise) -> Iterator[MutationTar
     cells = [
         cell for cell in solved(course, exercise.unit).cells if cell.cell_type == "code" and not notebooks.is_test(cell)
     ]
-    lines = [(source, notebooks.grade_id(cell) == exercise.id) for cell in cells for source in statements(cell.source)]
-    lines = lines[: max((i for i, (_, own) in enumerate(lines, start=1) if own), default=len(lines))]
-    yield _program(MODEL, [source for source, _ in lines], exercise.answers, {source for source, own in lines if own})
-    module = companion("alternatives", exercise.unit)
+    told = [(source, notebooks.grade_id(cell) == exercise.id) for cell in cells for source in statements(cell.source)]
+    told = told[: max((i for i, (_, own) in enumerate(told, start=1) if own), default=len(told))]
+    yield _program(MODEL, [source for source, _ in told], exercise.answers, {source for source, own in told if own})
+    module = companion("alternatives", exercise.unit, exercise.id)
     if module is None:
         return
-    lines = statements(inspect.getsource(module))
+    lines = _with_siblings(module)
     tables = _styles(lines, exercise)
     lines = [line for line in _until(lines, exercise.id) if not _is_table(line)]
     for style, wanted in tables.items():
@@ -72,6 +73,15 @@ def statements(source: str) -> list[str]:
     """The statements at the top of a source that bind names: imports, definitions, assignments."""
     kinds = (*DEFINITIONS, ast.Import, ast.ImportFrom)
     return [ast.unparse(node) for node in ast.parse(source).body if isinstance(node, kinds)]
+
+
+def _with_siblings(module: types.ModuleType) -> list[str]:
+    """The statements of a module, those of another exercise's module in the place of the import from it."""
+    lines = []
+    for line in statements(inspect.getsource(module)):
+        found = re.match(r"from (autograder\.\S+) import", line)
+        lines += _with_siblings(importlib.import_module(found[1])) if found else [line]
+    return list(dict.fromkeys(lines))
 
 
 def _program(style: str, lines: list[str], wanted: tuple[str, ...], own: set[str]) -> MutationTarget:
@@ -98,7 +108,7 @@ def _styles(lines: list[str], exercise: Exercise) -> dict[str, tuple[str, ...]]:
     if not isinstance(table, ast.Dict):
         return {}
     several = len(exercise.answers) > 1
-    found = {
+    found: dict[str, Any] = {
         ast.literal_eval(key): value
         for key, value in zip(table.keys, table.values, strict=True)
         if isinstance(key, ast.Constant)

@@ -6,8 +6,7 @@ all points has survived: either the check has a hole, or the mutant is right aft
 `autograder/equivalent_mutants/<unit>.py` with the reason. One that a card names is asked again on fresh inputs, by
 other code than the engine's: it must do what the card says.
 
-Mutants of one exercise share a forked process, which has limits of time and memory: one that never ends is caught.
-"""
+Mutants of one exercise share a forked process, which has limits of time and memory: one that never ends is caught."""
 
 import json
 import os
@@ -90,7 +89,10 @@ def mutation_test_exercise(
     course: Course, exercise: Exercise, most: dict[bool, int] = MOST, seed: int = SEED
 ) -> MutationResult:
     """All mutants of one exercise, in their order."""
-    tried, reasons = MutationResult(), getattr(companion("equivalent_mutants", exercise.unit), exercise.id, {})
+    tried, reasons = (
+        MutationResult(),
+        getattr(companion("equivalent_mutants", exercise.unit, exercise.id), exercise.id, {}),
+    )
     wrong, slowest = _unchanged(course, exercise, seed)
     tried.misses = [f"unchanged, it loses points: {style}" for style in wrong]
     for task, outcome in outcomes(course, exercise, slowest, most, seed):

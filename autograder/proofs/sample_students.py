@@ -69,7 +69,7 @@ def everybody(materials: list[Material]) -> list[tuple[str, Maker]]:
     """One of each kind of student, the most telling first."""
     wrong = max((len(found) for material in materials for found in material.wrong.values()), default=0)
     styles = max((len(found) for material in materials for found in material.styles.values()), default=0)
-    makers = [("right", _right)]
+    makers: list[tuple[str, Maker]] = [("right", _right)]
     makers += [(f"misconception {number + 1}", _misconception(number)) for number in range(wrong)]
     makers += [(f"right, style {number + 1}, with outputs", _style(number)) for number in range(styles)]
     makers += [("half done", _half_done), ("blank", _blank), ("right, saved by Colab", _saved_by_colab)]

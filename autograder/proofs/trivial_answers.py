@@ -3,8 +3,7 @@ None may earn a point, unless it is the right answer all the way (an RNN of n to
 inputs).
 
 The functions of one exercise are scored apart from one another, so one call shows what each earns, whatever the others
-are.
-"""
+are."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -22,9 +21,20 @@ POINTS = 8.0
 SEED = 7
 
 VALUES: dict[str, Any] = {
-    "None": None, "True": True, "False": False, "0": 0, "1": 1, "0.5": 0.5, "''": "", "'a'": "a", "[]": [], "()": (),
-    "{}": {}, "a tensor of 0": torch.zeros(()), "a tensor of 1": torch.ones(()),
-}  # fmt: skip
+    "None": None,
+    "True": True,
+    "False": False,
+    "0": 0,
+    "1": 1,
+    "0.5": 0.5,
+    "''": "",
+    "'a'": "a",
+    "[]": [],
+    "()": (),
+    "{}": {},
+    "a tensor of 0": torch.zeros(()),
+    "a tensor of 1": torch.ones(()),
+}
 
 
 @dataclass

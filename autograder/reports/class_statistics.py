@@ -10,8 +10,8 @@ from typing import Any
 from nbformat import NotebookNode
 
 from autograder import notebooks
-from autograder.course.paths import PACKAGES, Course
-from autograder.course.visibility import room
+from autograder.course.paths import Course
+from autograder.course.visibility import companion_files
 from autograder.gradebook import grades
 from autograder.gradebook.database import open_gradebook
 from autograder.gradebook.grades import MISSING, Grade
@@ -265,5 +265,4 @@ def _code(notebook) -> str:
 
 
 def _alternatives(unit: str) -> str:
-    path = PACKAGES / "autograder" / "alternatives" / f"{room(unit)}.py"
-    return path.read_text(encoding="utf-8") if path.is_file() else ""
+    return "\n".join(path.read_text(encoding="utf-8") for path in companion_files("alternatives", unit))

@@ -4,7 +4,7 @@ Each student is a set of misconceptions. Candidates for a group are what two stu
 covers most (students × misconceptions shared) is taken first, its students leave, and so on. No distance and no number
 of groups need be chosen, and each group says in plain words why it is one."""
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -23,7 +23,7 @@ class Group:
     share: float
 
 
-def remediation_groups(held: dict[str, frozenset[Hashable]]) -> list[Group]:
+def remediation_groups(held: Mapping[str, frozenset[Hashable]]) -> list[Group]:
     """The groups, in the order in which they were taken. held: student → misconceptions, which can be sorted. Each
     student is in one group at most."""
     names = sorted(held)
@@ -42,7 +42,7 @@ def remediation_groups(held: dict[str, frozenset[Hashable]]) -> list[Group]:
     return made
 
 
-def _candidates(held: dict[str, frozenset], names: list[str]) -> dict[frozenset, int]:
+def _candidates(held: Mapping[str, frozenset], names: list[str]) -> dict[frozenset, int]:
     """What two students share → who holds all of it, a bit for each."""
     of_item: dict[Hashable, int] = {}
     for place, name in enumerate(names):

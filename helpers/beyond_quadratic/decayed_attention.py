@@ -1,7 +1,8 @@
 """Linear attention that forgets: the state fades by a factor γ_t before token t is added to it.
 
-With one constant factor a head it is RetNet's retention (Sun et al., 2023, section 2.1); with a factor that depends on the
-token, the recurrence of Mamba-2 (Dao & Gu, 2024). Gated linear attention (Yang et al., 2024, arXiv 2312.06635) has a factor for each of d rows.
+With one constant factor a head it is RetNet's retention (Sun et al., 2023, section 2.1); with a factor that depends on
+the token, the recurrence of Mamba-2 (Dao & Gu, 2024). Gated linear attention (Yang et al., 2024, arXiv 2312.06635) has
+a factor for each of d rows.
 """
 
 import torch
@@ -15,7 +16,7 @@ def recurrent_decayed_attention(
     v: Float[Tensor, "*batch n d_v"],
     gamma: Float[Tensor, "*batch n"],
 ) -> Float[Tensor, "*batch n d_v"]:
-    """S_t = γ_t S_{t−1} + k_tᵀ v_t and out_t = q_t S_t, token after token (Sun et al., 2023, equation 6, where γ is constant).
+    """S_t = γ_t S_{t−1} + k_tᵀ v_t and out_t = q_t S_t, token by token (Sun et al., 2023, equation 6, with γ constant).
 
     gamma: 0 < γ_t ≤ 1. There is no feature map and no normaliser.
     """
@@ -47,8 +48,8 @@ def chunked_decayed_attention(
 def decay_mask(gamma: Float[Tensor, "*batch n"]) -> Float[Tensor, "*batch n n"]:
     """What is left of token s at token t: γ_{s+1} … γ_t for s ≤ t, 0 for s > t (Sun et al., 2023, equation 5: γ^(t−s)).
 
-    Sums of logarithms, for products of many small numbers underflow. Later tokens are cut off before the exponential, for it
-    would overflow there, and its gradient with it.
+    Sums of logarithms, for products of many small numbers underflow. Later tokens are cut off before the exponential,
+    for it would overflow there, and its gradient with it.
     """
     total = gamma.log().cumsum(-1)
     later = torch.ones(gamma.shape[-1], gamma.shape[-1], dtype=torch.bool, device=gamma.device).triu(1)

@@ -1,4 +1,4 @@
-"""A state that is corrected instead of added to: DeltaNet (Schlag et al., 2021; Yang et al., 2024, arXiv 2406.06484)."""
+"""A state that is corrected, not added to: DeltaNet (Schlag et al., 2021; Yang et al., 2024, arXiv 2406.06484)."""
 
 import torch
 from jaxtyping import Float

@@ -1,4 +1,4 @@
-"""Attention without a softmax: with features φ(q)·φ(k) in its place, the brackets can be moved (Katharopoulos et al., 2020).
+"""Attention without a softmax: with features φ(q)·φ(k) instead, brackets can be moved (Katharopoulos et al., 2020).
 
 One function in three forms: all tokens at once, a recurrence with a state of fixed size, and chunks that mix the two.
 """
@@ -31,7 +31,7 @@ def _empty(k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
 def recurrent_linear_attention(
     q: Float[Tensor, "*batch n d"], k: Float[Tensor, "*batch n d"], v: Float[Tensor, "*batch n d_v"]
 ) -> Float[Tensor, "*batch n d_v"]:
-    """The causal form as an RNN: token t adds φ(k_t)ᵀ v_t to a state and reads it (Katharopoulos et al., 2020, section 3.4)."""
+    """The causal form as an RNN: token t adds φ(k_t)ᵀ v_t to a state and reads it (Katharopoulos et al., 2020, 3.4)."""
     q, k = feature_map(q), feature_map(k)
     state, total, outputs = *_empty(k, v), []
     for t in range(q.shape[-2]):

@@ -1,4 +1,4 @@
-"""Attention over a summary: n keys and values are mixed down to r before anybody asks (Wang et al., 2020, Linformer)."""
+"""Attention over a summary: n keys and values are mixed down to r beforehand (Wang et al., 2020, Linformer)."""
 
 import math
 

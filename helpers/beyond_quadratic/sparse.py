@@ -22,7 +22,7 @@ def local_attention(
 def global_local_attention(
     q: Float[Tensor, "*batch n d"], k: Float[Tensor, "*batch n d"], v: Float[Tensor, "*batch n d_v"], w: int, g: int
 ) -> Float[Tensor, "*batch n d_v"]:
-    """The first g tokens read all and are read by all; the others read a window besides (Beltagy et al., 2020, section 3.1)."""
+    """The first g tokens read all and are read by all; the others read a window (Beltagy et al., 2020, section 3.1)."""
     first = torch.softmax(q[..., :g, :] @ k.mT / math.sqrt(q.shape[-1]), dim=-1) @ v  # (*batch, g, d_v)
     near = _window_scores(q, k, w, first=g)  # (*batch, n − g, 2w + 1), without the global keys
     far = q[..., g:, :] @ k[..., :g, :].mT / math.sqrt(q.shape[-1])  # (*batch, n − g, g)
@@ -32,12 +32,12 @@ def global_local_attention(
 
 
 def _windows(x: Tensor, w: int) -> Tensor:
-    """(*batch, n, d) → (*batch, n, 2w + 1, d): rows i − w … i + w of x, with zeros beyond the ends. A view of one copy."""
+    """(*batch, n, d) → (*batch, n, 2w + 1, d): rows i − w … i + w of x, zeros beyond the ends. A view of one copy."""
     return F.pad(x, (0, 0, w, w)).unfold(-2, 2 * w + 1, 1).mT
 
 
 def _window_scores(q: Tensor, k: Tensor, w: int, first: int = 0) -> Tensor:
-    """Scores of the tokens from `first` on: slot s of token i is key i − w + s; −∞ where there is none from `first` on."""
+    """Scores of the tokens from `first` on: slot s of token i is key i − w + s; −∞ where there is none."""
     n = q.shape[-2]
     scores = (q[..., first:, None, :] @ _windows(k, w)[..., first:, :, :].mT).squeeze(-2) / math.sqrt(q.shape[-1])
     keys = torch.arange(first, n)[:, None] + torch.arange(-w, w + 1)
@@ -45,7 +45,7 @@ def _window_scores(q: Tensor, k: Tensor, w: int, first: int = 0) -> Tensor:
 
 
 def strided_keys(n: int) -> list[list[int]]:
-    """The keys that each of n tokens reads: a window of ⌈√n⌉ − 1 to both sides, and every ⌈√n⌉-th token, its own column.
+    """The keys that each of n tokens reads: a window of ⌈√n⌉ − 1 to both sides, and every ⌈√n⌉-th token: its column.
 
     Child et al. (2019), section 4.3, without the causal mask. Two layers connect every pair.
     """

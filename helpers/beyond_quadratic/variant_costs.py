@@ -1,14 +1,10 @@
 """FLOPs of the matrix products of each kind of attention, for n tokens of width d: a multiply-add is 2.
 
-They are those of the references beside this file, to the digit; sums, softmaxes and masks are left out, as PyTorch's counter does.
+They are those of the references beside this file, to the digit; sums, softmaxes and masks are left out, as PyTorch's
+counter does.
 """
 
 import math
-
-
-def full_flops(n: int, d: int) -> int:
-    """Scores and mixture: 2 n² d each."""
-    return 4 * n**2 * d
 
 
 def local_flops(n: int, d: int, w: int) -> int:

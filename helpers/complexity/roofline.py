@@ -1,5 +1,5 @@
-"""The roofline (Williams, Waterman & Patterson, 2009): a device computes no faster than its units can, and no faster than its
-memory brings the numbers."""
+"""The roofline (Williams, Waterman & Patterson, 2009): a device computes no faster than its units can, and no faster
+than its memory brings the numbers."""
 
 import torch
 

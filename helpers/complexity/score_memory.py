@@ -1,4 +1,4 @@
-"""The memory of attention's score matrices, when all of them are kept for the backward pass, and the context that it allows."""
+"""The memory of attention's score matrices, all kept for the backward pass, and the context that it allows."""
 
 import math
 

@@ -15,7 +15,8 @@ from .model import PAD
 def cross_attention(
     model: nn.Module, source: Int[Tensor, "m"], inputs: Int[Tensor, "n"]
 ) -> Float[Tensor, "layers h n m"]:
-    """The weights of every decoder layer's `cross_attn` while the model reads `inputs`: row i when it writes the token after input i."""
+    """The weights of every decoder layer's `cross_attn` while the model reads `inputs`: row i when it writes the token
+    after input i."""
     found: list[Tensor] = []
 
     def look(attention: MultiHeadAttention, given: tuple, named: dict, _: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""What an encoder layer and a decoder layer cost, term by term: FLOPs of the matrix products, one multiply-add counted as 2."""
+"""What an encoder layer and a decoder layer cost, term by term: FLOPs of the products, a multiply-add counted as 2."""
 
 
 def enc_dec_cost(n: int, m: int, d: int) -> dict[str, tuple[int, int]]:
@@ -16,7 +16,7 @@ def enc_dec_cost(n: int, m: int, d: int) -> dict[str, tuple[int, int]]:
 
 
 def decoder_alone_cost(n: int, m: int, d: int) -> tuple[int, int]:
-    """Two layers of a decoder alone over source and target in a row, m + n tokens: scores and mixing, products with weights."""
+    """Two layers of a decoder alone over source and target, m + n tokens: scores and mixing, products with weights."""
     return 2 * 4 * (m + n) ** 2 * d, 2 * 24 * (m + n) * d * d
 
 

@@ -1,4 +1,4 @@
-"""Writing with an encoder-decoder: the encoder reads the source once, the decoder writes token by token with a cache."""
+"""Writing with an encoder-decoder: the encoder reads the source once, the decoder writes with a cache."""
 
 import math
 from collections.abc import Callable
@@ -19,8 +19,8 @@ KeysValues = tuple[Float[Tensor, "b h n d_h"], Float[Tensor, "b h n d_h"]]
 def greedy_decode(encode: Callable, step: Callable, source: Int[Tensor, "b m"], longest: int) -> Int[Tensor, "b n"]:
     """Always the likeliest token, up to END; PAD behind it. n ≤ longest: it stops when every row has ended.
 
-    memory = encode(source); logits, cache = step(tokens, memory, cache) reads new tokens (b, 1), START first, after those in the
-    cache (None at first), and returns the logits (b, v) of the next.
+    memory = encode(source); logits, cache = step(tokens, memory, cache) reads new tokens (b, 1), START first, after
+    those in the cache (None at first), and returns the logits (b, v) of the next.
     """
     memory, cache, written = encode(source), None, []
     tokens = torch.full((len(source), 1), START)
@@ -34,16 +34,16 @@ def greedy_decode(encode: Callable, step: Callable, source: Int[Tensor, "b m"], 
 
 
 def length_penalty(length: int, alpha: float) -> float:
-    """((5 + |Y|) / 6)^α (Wu et al., 2016, equation 14): what the log-probability of |Y| tokens, END counted, is divided by."""
+    """((5 + |Y|) / 6)^α (Wu et al., 2016, equation 14): divides the log-probability of |Y| tokens, END counted."""
     return ((5 + length) / 6) ** alpha
 
 
 def beam_search(next_log_probs: Callable, k: int, longest: int, alpha: float = 0.6) -> tuple[list[int], float]:
     """The best of k hypotheses: its tokens after START, END included, and its log-probability over the length penalty.
 
-    next_log_probs(prefixes), (j, n) → (j, v), is called once a step with all live prefixes, START first. Of all continuations the k best
-    by log-probability live on; one that ends keeps its place among the k (Sutskever et al., 2014, section 3.2). At `longest` tokens
-    those that have not ended are taken as they are.
+    next_log_probs(prefixes), (j, n) → (j, v), is called once a step with all live prefixes, START first. Of all
+    continuations the k best by log-probability live on; one that ends keeps its place among the k (Sutskever et al.,
+    2014, section 3.2). At `longest` tokens those that have not ended are taken as they are.
     """
     live: list[tuple[float, list[int]]] = [(0.0, [START])]
     finished: list[tuple[float, list[int]]] = []
@@ -63,12 +63,12 @@ def beam_search(next_log_probs: Callable, k: int, longest: int, alpha: float = 0
     return tokens[1:], score
 
 
-# ------------------------------------------------------------------------------------------- a trained model, step by step
+# ------------------------------------------------------------------- a trained model, step by step
 
 
 @dataclass(frozen=True)
 class Cache:
-    """What the decoder keeps of the tokens it has read: their keys and values in each layer, and those of the memory."""
+    """What the decoder keeps of the tokens it has read: keys and values in each layer, and those of the memory."""
 
     length: int
     own: tuple[KeysValues, ...]
@@ -101,7 +101,7 @@ def steps_of(model: EncoderDecoder) -> tuple[Callable, Callable]:
 
 
 def next_log_probs_of(model: EncoderDecoder, source: Int[Tensor, "m"]) -> Callable:
-    """`next_log_probs` for `beam_search`: it remembers the cache of every prefix, so each call reads one new token a hypothesis."""
+    """`next_log_probs` for `beam_search`: it keeps each prefix's cache, so a call reads one token a hypothesis."""
     encode, step = steps_of(model)
     memory = encode(source[None])
     caches: dict[tuple[int, ...], Cache] = {}

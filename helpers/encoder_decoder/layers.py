@@ -43,7 +43,7 @@ class DecoderLayer(nn.Module):
         mask: Bool[Tensor, "*b n n"] | None = None,
         memory_mask: Bool[Tensor, "*b n m"] | None = None,
     ) -> Float[Tensor, "b n d"]:
-        """mask: among the target's own tokens; memory_mask: which tokens of the memory each may read. True = may attend."""
+        """mask: among the target's tokens; memory_mask: which tokens of the memory each may read. True = may attend."""
         x = self.norm1(x + self.dropout(self.self_attn(x, mask=mask)))
         x = self.norm2(x + self.dropout(self.cross_attn(x, memory, memory_mask)))
         return self.norm3(x + self.dropout(self.linear2(self.linear1(x).relu())))

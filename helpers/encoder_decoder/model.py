@@ -1,4 +1,4 @@
-"""Encoder and decoder joined: tokens of one sequence in, scores for the tokens of another out (Vaswani et al., 2017, figure 1)."""
+"""Encoder and decoder joined: tokens of one sequence in, scores for those of another out (Vaswani et al., 2017)."""
 
 import math
 
@@ -14,7 +14,7 @@ PAD, START, END = 0, 1, 2
 
 
 class EncoderDecoder(nn.Module):
-    """`layers` encoder layers, as many decoder layers; every decoder layer reads the output of the *last* encoder layer."""
+    """`layers` encoder layers, as many decoder layers; all of these read the output of the *last* encoder layer."""
 
     def __init__(
         self, source_words: int, target_words: int, d: int, h: int, d_ff: int, layers: int, dropout: float = 0.1

@@ -1,7 +1,8 @@
 """Two tasks whose right alignment is known: strings to reverse, and English sentences to put into Esperanto.
 
-Esperanto is regular: -o ends a noun, -a an adjective, -j marks the plural, -n the object, -as the present, -is the past, and an adjective
-takes the endings of its noun. Its word order is free; here the adjective follows its noun and the verb comes last, so that words must move.
+Esperanto is regular: -o ends a noun, -a an adjective, -j marks the plural, -n the object, -as the present, -is the
+past, and an adjective takes the endings of its noun. Its word order is free; here the adjective follows its noun and
+the verb comes last, so that words must move.
 """
 
 import random
@@ -35,21 +36,37 @@ def reversed_strings(tokens: Int[Tensor, "b n"]) -> Int[Tensor, "b n"]:
 NOUNS = {"cat": "kat", "dog": "hund", "bird": "bird", "fox": "vulp", "girl": "knabin", "poet": "poet"}
 PLURALS = {noun: noun + ("es" if noun == "fox" else "s") for noun in NOUNS}
 ADJECTIVES = {"old": "maljun", "small": "malgrand", "happy": "feliĉ", "quiet": "kviet"}
-VERBS = {"see": ("saw", "vid"), "follow": ("followed", "sekv"), "hear": ("heard", "aŭd"), "like": ("liked", "ŝat"),
-         "paint": ("painted", "pentr")}  # fmt: skip
+VERBS = {
+    "see": ("saw", "vid"),
+    "follow": ("followed", "sekv"),
+    "hear": ("heard", "aŭd"),
+    "like": ("liked", "ŝat"),
+    "paint": ("painted", "pentr"),
+}
 
-ENGLISH = (*SPECIAL, "the", "a", *ADJECTIVES, *NOUNS, *PLURALS.values(),
-           *(form for verb, (past, _) in VERBS.items() for form in (verb, f"{verb}s", past)))  # fmt: skip
-ESPERANTO = (*SPECIAL, "la", *(f"{root}{ending}" for root in ADJECTIVES.values() for ending in ("a", "aj", "an", "ajn")),
-             *(f"{root}{ending}" for root in NOUNS.values() for ending in ("o", "oj", "on", "ojn")),
-             *(f"{root}{ending}" for _, root in VERBS.values() for ending in ("as", "is")))  # fmt: skip
+ENGLISH = (
+    *SPECIAL,
+    "the",
+    "a",
+    *ADJECTIVES,
+    *NOUNS,
+    *PLURALS.values(),
+    *(form for verb, (past, _) in VERBS.items() for form in (verb, f"{verb}s", past)),
+)
+ESPERANTO = (
+    *SPECIAL,
+    "la",
+    *(f"{root}{ending}" for root in ADJECTIVES.values() for ending in ("a", "aj", "an", "ajn")),
+    *(f"{root}{ending}" for root in NOUNS.values() for ending in ("o", "oj", "on", "ojn")),
+    *(f"{root}{ending}" for _, root in VERBS.values() for ending in ("as", "is")),
+)
 LONGEST = 7  # words of the longest sentence: the old cats followed the small dog
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A sentence and its translation. sources: for each word of the translation, the places of the words that decide it,
-    the one that it translates first."""
+    """A sentence and its translation. sources: for each word of the translation, the places of the words that decide
+    it, the one that it translates first."""
 
     english: tuple[str, ...]
     esperanto: tuple[str, ...]
@@ -65,8 +82,11 @@ def pair(chance: random.Random) -> Pair:
     thing = _thing(chance, chance.random() < 0.5, "n", start=place + 1)
     form = VERBS[verb][0] if past else verb if plural else f"{verb}s"
     written = VERBS[verb][1] + ("is" if past else "as")
-    return Pair((*subject.english, form, *thing.english), (*subject.esperanto, *thing.esperanto, written),
-                (*subject.sources, *thing.sources, (place,)))  # fmt: skip
+    return Pair(
+        (*subject.english, form, *thing.english),
+        (*subject.esperanto, *thing.esperanto, written),
+        (*subject.sources, *thing.sources, (place,)),
+    )
 
 
 def _thing(chance: random.Random, plural: bool, case: str, start: int) -> Pair:
@@ -78,8 +98,8 @@ def _thing(chance: random.Random, plural: bool, case: str, start: int) -> Pair:
     english += [adjective] if adjective else []
     noun_place = start + len(english)
     ending = ("j" if plural else "") + case
-    esperanto, sources = (["la"], [(start,)]) if definite else ([], [])
-    esperanto, sources = [*esperanto, f"{NOUNS[noun]}o{ending}"], [*sources, (noun_place,)]
+    esperanto = [*["la"] * definite, f"{NOUNS[noun]}o{ending}"]
+    sources: list[tuple[int, ...]] = [*[(start,)] * definite, (noun_place,)]
     if adjective:
         esperanto.append(f"{ADJECTIVES[adjective]}a{ending}")
         sources.append((adjective_place, noun_place))  # its root from one word, its ending from the other

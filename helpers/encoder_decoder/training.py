@@ -1,4 +1,4 @@
-"""Teacher forcing: in training the decoder reads the right tokens so far, all positions at once, and is asked for the next ones."""
+"""Teacher forcing: in training the decoder reads the right tokens, all positions at once, and is asked for the next."""
 
 import random
 from collections.abc import Callable, Iterable
@@ -28,7 +28,7 @@ def teacher_forcing(target: Int[Tensor, "b n"]) -> tuple[Int[Tensor, "b n+1"], I
 
 
 def exact_match(written: Int[Tensor, "b n"], target: Int[Tensor, "b m"]) -> float:
-    """The share of rows in which all that is written before END is the target, END included; what follows END doesn't count."""
+    """The share of rows in which all that stands before END is the target, END included. The rest doesn't count."""
     _, labels = teacher_forcing(target)
     right = [row[: row.index(END) + 1] if END in row else row for row in labels.tolist()]
     found = [row[: row.index(END) + 1] if END in row else row for row in written.tolist()]
@@ -38,7 +38,8 @@ def exact_match(written: Int[Tensor, "b n"], target: Int[Tensor, "b m"]) -> floa
 def train(
     model: EncoderDecoder, batches: Iterable[tuple[Tensor, Tensor]], steps: int, lr: float = 5e-3
 ) -> Iterable[float]:
-    """Yields the loss of each batch. Adam with β₂ = 0.98 (section 5.3), warm-up over a tenth of the steps, then down in a straight line."""
+    """Yields the loss of each batch. Adam with β₂ = 0.98 (section 5.3), warm-up over a tenth of the steps, then down in
+    a straight line."""
     optimiser = torch.optim.Adam(model.parameters(), lr=lr, betas=(0.9, 0.98), eps=1e-9)
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimiser, lambda step: min((step + 1) / (0.1 * steps), 1, 1.1 * (1 - step / steps))
@@ -68,7 +69,7 @@ class Trained:
     model: EncoderDecoder
     losses: list[float] = field(default_factory=list)
     matches: list[tuple[int, float]] = field(default_factory=list)
-    held_out: tuple[Tensor, Tensor] = ()
+    held_out: tuple[Tensor, ...] = ()
 
 
 def accuracy(model: EncoderDecoder, source: Tensor, target: Tensor) -> float:

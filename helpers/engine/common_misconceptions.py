@@ -1,5 +1,5 @@
-"""What wrong answers are made of again and again: attention with another scale, axis or mask, masks that leave no row empty,
-the fused functions that may not be called, and the tolerance of a formula."""
+"""What many checks share: wrong answers made of any reference, masks that leave no row empty, the fused functions that
+may not be called, and the tolerance of a formula."""
 
 import math
 from collections.abc import Callable
@@ -14,6 +14,7 @@ from .compare import TOLERANCE, agree, in_float64, tolerance
 from .misconceptions import Misconception
 from .observe import Observation
 from .requirements import Property
+from .wrong_answers import Wrong, wrong_answers
 
 NO_FUSED_ATTENTION = (
     "scaled_dot_product",
@@ -24,18 +25,6 @@ NO_FUSED_ATTENTION = (
 )
 """For `forbids`: PyTorch's own attention under all its names."""
 
-RAISED = (
-    "On paper a large number added to all visible scores cancels in the softmax. But float32 has seven digits: beside 10⁶ only one of a score's decimals "
-    "is left, beside 10⁹ nothing. Set hidden scores to −∞, and leave visible ones as they are."
-)
-"""The hint for visible scores raised by a large number where others are to be hidden."""
-
-WIDTHS = range(1, 129)  # so many divisors, √1, √2, …, are tried where a scale is wrong
-
-LIMITS = (20.0, 30.0, 40.0, 50.0, 60.0, 64.0, 70.0, 80.0, 85.0, 88.0, 90.0, 100.0)
-"""At which scores are clamped, so that no exponential overflows."""
-CLAMPED = "Scores beyond the limit become equal, and so do their weights. Against overflow subtract the largest score of each row: that changes no weight."
-"""The hint for scores that are clamped."""
 
 EXACT = (1e-12, 0.0)
 """For `within`: a formula is right or wrong. So little is for the rounding of answers that come as floats."""
@@ -44,7 +33,7 @@ EXACT = (1e-12, 0.0)
 def attention(
     q: Tensor, k: Tensor, v: Tensor, *, scale: float | None = None, axis: int = -1, mask: Tensor | None = None
 ) -> Tensor:
-    """softmax(scale · q kᵀ) v along `axis`, (…, n, d_v); by default it is the right answer. mask: True where a key is visible."""
+    """softmax(scale · q kᵀ) v along `axis`, (…, n, d_v); by default the right answer. mask: of visible keys."""
     scores = q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)  # (…, n, m)
     if mask is not None:
         scores = scores.masked_fill(~mask, -math.inf)
@@ -62,18 +51,21 @@ WHOLE = Property(
 """For formulas with `-> int`: a float loses the last digits of a large count."""
 
 
+def _misconception(key: str, answer: Callable, **more: Any) -> Misconception:
+    return wrong_answers(__file__, **{key: Wrong(answer, **more)})[0]
+
+
 def comes_as_float(formula: Callable) -> Misconception:
     """The right formula, with / for //."""
-    return Misconception(
-        "a float where a whole number is asked for",
+    return _misconception(
+        "comes_as_float",
         lambda *args: tree_map(float, formula(*args)),
-        "`/` makes a float even where nothing is left over, and floats lose the last digits of large numbers. `//` stays with whole numbers.",
-        lambda seen: any(isinstance(leaf, float) for leaf in tree_leaves(seen.output)),
+        recognise=lambda seen: any(isinstance(leaf, float) for leaf in tree_leaves(seen.output)),
     )
 
 
 def visible_mask(*shape: int, empty_row: int | None = None) -> RandomArg:
-    """A random mask (…, n, m) with at least one key visible and one hidden in every row; `empty_row` alone sees nothing."""
+    """A random mask (…, n, m), at least one key visible and one hidden in each row; only `empty_row` sees nothing."""
 
     def draw(generator: Generator) -> Tensor:
         mask = torch.rand(shape, generator=generator) < 0.5
@@ -97,16 +89,10 @@ def in_single_precision(reference: Callable) -> Misconception:
         if tolerance(seen.args) != exact:
             return False
         right = reference(*tree_map(in_float64, seen.args))
-        off = 3 * _largest_gap(rounded(*seen.args), right)  # scores of −800 cost float32 more digits than scores near 0
+        off = 3 * _largest_gap(rounded(*seen.args), right)  # scores of −800 cost more digits
         return agree(seen.output, right, (relative, max(absolute, off))) and not agree(seen.output, right, exact)
 
-    return Misconception(
-        "rounded to float32 on the way", rounded,
-        "The inputs are float64, and your output is right to about seven digits only. `.float()` and `dtype=torch.float32` help half precision, but cost float64 half of "
-        "its digits: `torch.promote_types(x.dtype, torch.float32)` does the one without the other. `torch.zeros(…)`, `torch.tensor(0.5)` and the root of `torch.tensor(d)` make float32 "
-        "too where nobody says otherwise: `x.new_zeros(…)`, `torch.zeros_like(x)` and `dtype=x.dtype` keep the dtype of the inputs.",
-        shown,
-    )  # fmt: skip
+    return _misconception("in_single_precision", rounded, recognise=shown)
 
 
 def _largest_gap(got: Any, expected: Any) -> float:
@@ -129,24 +115,7 @@ def power_before_division(reference: Callable) -> Misconception:
             seen.output, reference(*args), within
         )
 
-    return Misconception(
-        "the power taken before the division", lambda *args: divided_by(lambda d: d / 2, *args),
-        "`**` comes before `/`: `d ** 1/2` is (d ** 1)/2, half of d, and both `s / d ** 1/2` and `s * d ** -1/2` are s/2d. Write `d ** 0.5` or `math.sqrt(d)`.",
-        shown,
-    )  # fmt: skip
-
-
-def clamped_scores() -> Misconception:
-    """Scaled dot-product attention with a limit to its scores."""
-
-    def clamped_at(limit: float, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return (q @ k.mT / math.sqrt(q.shape[-1])).clamp(-limit, limit).softmax(-1) @ v
-
-    def shown(seen: Observation) -> bool:
-        args, within = tree_map(in_float64, seen.args), tolerance(seen.args)
-        return any(agree(seen.output, clamped_at(limit, *args), within) for limit in LIMITS)
-
-    return Misconception("clamped scores", lambda q, k, v: clamped_at(60.0, q, k, v), CLAMPED, shown)
+    return _misconception("power_before_division", lambda *args: divided_by(lambda d: d / 2, *args), recognise=shown)
 
 
 def constant_in_the_denominator(reference: Callable) -> Misconception:
@@ -162,45 +131,12 @@ def constant_in_the_denominator(reference: Callable) -> Misconception:
         uneven = (lost - lost.mean(-1, keepdim=True)).abs().max()
         return bool(0 < lost.min() and lost.max() < 0.1 and uneven < 0.1 * lost.min())
 
-    return Misconception(
-        "a constant in the denominator", shrunk,
-        "The weights of a token sum to a little less than 1, as they do if a constant is added to the sum of the exponentials. After the maximum is subtracted that sum "
-        "is at least e^0 = 1: no constant is needed against a division by 0.",
-        shown,
-    )  # fmt: skip
+    return _misconception("constant_in_the_denominator", shrunk, recognise=shown)
 
 
 def axes_of_size_1_dropped(reference: Callable) -> Misconception:
     """The right answer, and a `squeeze()` after it."""
-    return Misconception(
-        "axes of size 1 dropped",
-        lambda *args: reference(*args).squeeze(),
-        "`squeeze()` drops every axis of size 1: that of a single token, row or feature too. The result has as many axes as the signature says, whatever "
-        "their sizes. Name the axis, `squeeze(1)`, or leave it out.",
-    )
-
-
-def scaled_by_another_number(reference: Callable, rows: Callable = lambda q, k, v: q) -> Misconception:
-    """Another divisor than √d: the root of some whole number. The reference takes q, k, v first; `rows(*args)` are the queries, of all
-    or of some of which the outputs are wanted."""
-
-    def off_by_one(q: Tensor, *others: Any) -> Any:
-        d = q.shape[-1]
-        return reference(q * math.sqrt(d / (d + 1)), *others)
-
-    def shown(seen: Observation) -> bool:
-        args = tree_map(in_float64, seen.args)
-        q, k, v = rows(*args), *args[1:3]
-        got, within = seen.output.reshape(*q.shape[:-1], v.shape[-1]), tolerance(seen.args)
-        alike = [width for width in WIDTHS if agree(got, attention(q, k, v, scale=width**-0.5), within)]
-        return bool(alike) and q.shape[-1] not in alike
-
-    return Misconception(
-        "divided by the root of another number than d", off_by_one,
-        "The scores are divided by another number than √d. d is the width of q in *this* call, `q.shape[-1]`: no fixed number, none that was kept from "
-        "an earlier call, and not rounded (`math.isqrt`, `//`).",
-        shown,
-    )  # fmt: skip
+    return _misconception("axes_of_size_1_dropped", lambda *args: reference(*args).squeeze())
 
 
 def written_for_one_batch_axis(reference: Callable) -> Misconception:
@@ -210,12 +146,7 @@ def written_for_one_batch_axis(reference: Callable) -> Misconception:
         _b, _n, _d = first.shape
         return reference(first, *others)
 
-    return Misconception(
-        "written for exactly one batch axis", three_axes,
-        "Three names for `q.shape` fit a single batch axis. `*batch` means none, one or several: take sizes from the end, `q.shape[-2:]`, and "
-        "let the axes before them be.",
-        raises="ValueError",
-    )  # fmt: skip
+    return _misconception("written_for_one_batch_axis", three_axes, raises="ValueError")
 
 
 def written_without_a_batch(reference: Callable) -> Misconception:
@@ -225,9 +156,4 @@ def written_without_a_batch(reference: Callable) -> Misconception:
         _n, _d = first.shape
         return reference(first, *others)
 
-    return Misconception(
-        "written without a batch", two_axes,
-        "Two names for `q.shape` fit a single sequence. `*batch` means none, one or several axes in front: take sizes from the end, "
-        "`q.shape[-2:]`, and let the axes before them be.",
-        raises="ValueError",
-    )  # fmt: skip
+    return _misconception("written_without_a_batch", two_axes, raises="ValueError")

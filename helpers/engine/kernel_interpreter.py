@@ -1,5 +1,5 @@
-"""The course's own wrong kernels, interpreted in a process beside this one. On a GPU each of them would have to be compiled before a
-card can name a slip, for every kind of input anew: minutes. Interpreted they give the same numbers in seconds."""
+"""The course's own wrong kernels, interpreted in a process beside this one. On a GPU each of them would have to be
+compiled before a card can name a slip, for every kind of input anew: minutes. Interpreted they take seconds."""
 
 import os
 import pickle
@@ -15,7 +15,7 @@ CODE = "from helpers.engine.kernel_interpreter import serve; serve()"
 
 def observed(exercise: str, place: int, args: tuple) -> Observation | None:
     """What the wrong answer at this place of a check's list does with `args`; None where no such process can be had."""
-    beside = _beside()
+    beside: Any = _beside()
     try:
         pickle.dump((exercise, place, args), beside.stdin)
         beside.stdin.flush()

@@ -1,5 +1,5 @@
-"""Threads and processes that a watched call starts: PyTorch's modes hold for one thread alone, so a new thread takes them along,
-and that one was started is written down. What a new process does can't be seen at all.
+"""Threads and processes that a watched call starts: PyTorch's modes hold for one thread alone, so a new thread takes
+them along, and that one was started is written down. What a new process does can't be seen at all.
 
 Only where a grader asks for it (`follow_threads`): nobody's own Jupyter is changed.
 """
@@ -8,7 +8,7 @@ import _thread
 import contextlib
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
@@ -19,14 +19,14 @@ _watching: list["Watch"] = []
 
 
 class Watch:
-    """One watched call. modes: makes the context managers that a thread of it must enter; away: whether it started any."""
+    """One watched call. modes: makes the context managers that a thread of it must enter; away: whether any started."""
 
-    def __init__(self, modes: Callable[[], list[AbstractContextManager]]):
+    def __init__(self, modes: Callable[[], Sequence[AbstractContextManager]]):
         self.modes, self.away = modes, False
 
 
 @contextlib.contextmanager
-def watch_threads(modes: Callable[[], list[AbstractContextManager]]) -> Iterator[Watch]:
+def watch_threads(modes: Callable[[], Sequence[AbstractContextManager]]) -> Iterator[Watch]:
     """Inside, threads that are started enter these modes, if `follow_threads` was called before."""
     watch = Watch(modes)
     _watching.append(watch)

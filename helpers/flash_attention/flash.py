@@ -1,7 +1,9 @@
-"""Attention in tiles: the n × m matrix of scores is never made (FlashAttention, Dao et al., 2022; FlashAttention-2, Dao, 2023).
+"""Attention in tiles: the n × m scores are never stored (FlashAttention, Dao et al., 2022; FlashAttention-2, Dao,
+2023).
 
-m_i, l_i and acc are the running maximum, sum and output of a tile of queries, lse = m_i + log l_i the logsumexp of a row of
-scaled scores. With `causal` the n queries are the last n of the m positions. A row that sees no key: output 0, lse −∞.
+m_i, l_i and acc are the running maximum, sum and output of a tile of queries, lse = m_i + log l_i the logsumexp of a
+row of scaled scores. With `causal` the n queries are the last n of the m positions. A row that sees no key: output 0,
+lse −∞.
 """
 
 import math
@@ -23,12 +25,12 @@ def tiles(length: int, block: int) -> list[slice]:
 
 
 def keys_in_reach(rows: slice, n: int, m: int, causal: bool) -> int:
-    """How many keys the queries of a tile see together: with `causal` the first rows.stop + m − n, by the tile's last query."""
+    """How many keys the queries of a tile see together: if causal the first rows.stop + m − n, by the last query."""
     return max(0, rows.stop + m - n) if causal else m
 
 
 def causal_tiles(n: int, m: int, block_q: int, block_k: int) -> int:
-    """Tiles that hold at least one pair j ≤ i + m − n: those that a causal pass visits, about half of all (Dao, 2023, 3.1.1)."""
+    """Tiles with a pair j ≤ i + m − n: those that a causal pass visits, about half of all (Dao, 2023, 3.1.1)."""
     return sum(len(tiles(keys_in_reach(rows, n, m, causal=True), block_k)) for rows in tiles(n, block_q))
 
 
@@ -43,8 +45,8 @@ def flash_attention_forward(
 ) -> tuple[Float[Tensor, "*batch n d_v"], Float[Tensor, "*batch n"]]:
     """softmax(q kᵀ / √d) v and the logsumexp of each row of q kᵀ / √d (Dao, 2023, algorithm 1).
 
-    The largest tensors are the output and one tile of scores, (*batch, block_q, block_k). Cuts the graph: `flash_attention`
-    is the function that can be differentiated.
+    The largest tensors are the output and one tile of scores, (*batch, block_q, block_k). Cuts the graph:
+    `flash_attention` is the function that can be differentiated.
     """
     n, m = q.shape[-2], k.shape[-2]
     out, lse = q.new_empty(*q.shape[:-1], v.shape[-1]), q.new_empty(q.shape[:-1])
@@ -60,13 +62,13 @@ def flash_attention_forward(
 
 
 def _nothing_seen(out: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """m_i, l_i, acc of a tile of queries before its first tile of keys: (*batch, rows, 1) twice, (*batch, rows, d_v)."""
+    """m_i, l_i, acc of a tile of queries before any tile of keys: twice (*batch, rows, 1), (*batch, rows, d_v)."""
     column = (*out.shape[:-1], 1)
     return out.new_full(column, -math.inf), out.new_zeros(column), torch.zeros_like(out)
 
 
 def _update(m_i: Tensor, l_i: Tensor, acc: Tensor, scores: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """One tile of keys: what was gathered so far is rescaled to the new maximum. Overwrites `scores`, the one large tensor."""
+    """One tile of keys: what was gathered is rescaled to the new maximum. Overwrites `scores`, the one large tensor."""
     m_new = torch.maximum(m_i, scores.amax(-1, keepdim=True))
     shift = finite(m_new)
     alpha = torch.exp(m_i - shift)
@@ -97,7 +99,7 @@ def flash_attention_backward(
     block_q: int = TILE,
     block_k: int = TILE,
 ) -> tuple[Float[Tensor, "*batch n d"], Float[Tensor, "*batch m d"], Float[Tensor, "*batch m d_v"]]:
-    """Gradients (dq, dk, dv): each tile of weights is made again as exp(S − lse) (Dao, 2023, algorithm 2, with 1/√d put in).
+    """Gradients (dq, dk, dv): weights are made again as exp(S − lse), tile by tile (Dao, 2023, algorithm 2, plus 1/√d).
 
     D = rowsum(dO ∘ O) stands for the row sums of dP ∘ P, which would need whole rows.
     """
@@ -148,7 +150,7 @@ def flash_attention(
 def flash_decoding(
     q: Float[Tensor, "*batch 1 d"], k: Float[Tensor, "*batch m d"], v: Float[Tensor, "*batch m d_v"], splits: int
 ) -> Float[Tensor, "*batch 1 d_v"]:
-    """Attention of one query, its keys in `splits` parts that are worked through side by side (Flash-Decoding, Dao et al., 2023).
+    """Attention of one query, its keys in `splits` parts, side by side (Flash-Decoding, Dao et al., 2023).
 
     Each part gives an output and a logsumexp; the parts are merged by these. Parts at the end may be short or empty.
     """

@@ -1,8 +1,8 @@
-"""Flash attention as Triton kernels: forward (output and logsumexp) and backward, compiled on a GPU, interpreted on a CPU.
+"""Flash attention as Triton kernels: forward (output and logsumexp) and backward, compiled on a GPU, else interpreted.
 
-The algorithms are 1 and 2 of FlashAttention-2 (Dao, 2023), with raw pointers, strides and masks. Two things differ from the
-page: powers are of 2, for which GPUs have an instruction (e^x = 2^(x log₂ e)), and where SPLIT is set the tiles that need no
-mask (all but the diagonal and the last) are visited by a loop of their own. `tiles.py` chooses the sizes.
+The algorithms are 1 and 2 of FlashAttention-2 (Dao, 2023), with raw pointers, strides and masks. Two things differ from
+the page: powers are of 2, for which GPUs have an instruction (e^x = 2^(x log₂ e)), and where SPLIT is set the tiles
+that need no mask (all but the diagonal and the last) are visited by a loop of their own. `tiles.py` chooses the sizes.
 """
 
 import math
@@ -56,7 +56,7 @@ def scale_rows(x: Float[Tensor, "n d"], factor: Float[Tensor, "n"]) -> Float[Ten
     return out
 
 
-# ---------------------------------------------------------------------------------------------------- what kernels share
+# ------------------------------------------------------------------------------------------------- what kernels share
 
 
 @triton.jit
@@ -68,7 +68,7 @@ def _head(pointer, strides, heads):
 
 @triton.jit
 def _load(pointer, strides, rows, length, HEAD_DIM: tl.constexpr, D: tl.constexpr, TAIL: tl.constexpr):
-    """These rows of a head as a tile (rows, D): zeros beyond its HEAD_DIM columns and, with TAIL, beyond its `length` rows."""
+    """These rows of a head as a tile (rows, D): zeros beyond HEAD_DIM columns and, with TAIL, beyond `length` rows."""
     columns = tl.arange(0, D)
     places = pointer + rows[:, None] * strides[2] + columns[None, :] * strides[3]
     if TAIL:
@@ -91,7 +91,7 @@ def _store(pointer, strides, rows, length, tile, HEAD_DIM: tl.constexpr, D: tl.c
 
 @triton.jit
 def _visible(rows, keys, n, m, CAUSAL: tl.constexpr):
-    """Which pairs count. Causal: the key stands no later than the query, the n queries being the last of m (so it exists)."""
+    """Which pairs count. Causal: the key stands no later than the query, one of the last n of m (so it exists)."""
     if CAUSAL:
         visible = keys <= rows + (m - n)
     else:
@@ -101,7 +101,7 @@ def _visible(rows, keys, n, m, CAUSAL: tl.constexpr):
 
 @triton.jit
 def _key_tiles(first_row, n, m, CAUSAL: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr):
-    """For the queries from first_row on: where the keys that all of them see in full tiles end, and where all keys end."""
+    """For the queries from first_row on: where the full tiles of keys that all of them see end, and all keys."""
     full, end = m // BLOCK_K * BLOCK_K, m
     if CAUSAL:
         seen_by_first = tl.maximum(first_row + 1 + (m - n), 0)
@@ -110,14 +110,14 @@ def _key_tiles(first_row, n, m, CAUSAL: tl.constexpr, BLOCK_Q: tl.constexpr, BLO
     return full, end
 
 
-# --------------------------------------------------------------------------------------------------------------- forward
+# ------------------------------------------------------------------------------------------------------------ forward
 
 
 @triton.jit
 def _attend(
     m_i, l_i, acc, q, rows, start, end, k_ptr, v_ptr, k_strides, v_strides, n, m, scale,
     HEAD_DIM: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr, BLOCK_K: tl.constexpr, MASKED: tl.constexpr,
-):  # fmt: skip
+):
     """Lets a tile of queries see the keys from start to end: the online softmax, a tile of keys at a time."""
     for first in range(start, end, BLOCK_K):
         keys = first + tl.arange(0, BLOCK_K)
@@ -143,7 +143,7 @@ def forward_kernel(
     q_ptr, k_ptr, v_ptr, out_ptr, lse_ptr, q_strides, k_strides, v_strides, out_strides, heads, n, m, scale,
     HEAD_DIM: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, SPLIT: tl.constexpr,
-):  # fmt: skip
+):
     """One program: one tile of queries of one head, against all the keys that it may see."""
     first_row = (
         tl.num_programs(0) - 1 - tl.program_id(0)
@@ -159,11 +159,11 @@ def forward_kernel(
     full, end = _key_tiles(first_row, n, m, CAUSAL, BLOCK_Q, BLOCK_K)
     if SPLIT:
         m_i, l_i, acc = _attend(m_i, l_i, acc, q, rows, 0, full, k_ptr, v_ptr, k_strides, v_strides, n, m, scale,
-                                HEAD_DIM, D, CAUSAL, BLOCK_K, False)  # fmt: skip
+                                HEAD_DIM, D, CAUSAL, BLOCK_K, False)
     else:
         full = 0
     m_i, l_i, acc = _attend(m_i, l_i, acc, q, rows, full, end, k_ptr, v_ptr, k_strides, v_strides, n, m, scale,
-                            HEAD_DIM, D, CAUSAL, BLOCK_K, True)  # fmt: skip
+                            HEAD_DIM, D, CAUSAL, BLOCK_K, True)
 
     l_i = tl.where(l_i == 0.0, 1.0, l_i)  # a row that saw nothing: its output is 0 and its logsumexp −∞
     _store(_head(out_ptr, out_strides, heads), out_strides, rows, n, acc / l_i[:, None], HEAD_DIM, D)
@@ -173,7 +173,7 @@ def forward_kernel(
 def triton_forward(
     q: Float[Tensor, "b h n d"], k: Float[Tensor, "b h m d"], v: Float[Tensor, "b h m d"], causal: bool = False,
     block_q: int | None = None, block_k: int | None = None,
-) -> tuple[Float[Tensor, "b h n d"], Float[Tensor, "b h n"]]:  # fmt: skip
+) -> tuple[Float[Tensor, "b h n d"], Float[Tensor, "b h n"]]:
     """softmax(q kᵀ / √d) v and the logsumexp of the scaled scores (float32), in one kernel with one plain loop.
 
     block_q, block_k: rows of a tile of queries and of one of keys; by default those of `tiles.TEACHING`.
@@ -198,18 +198,18 @@ def _forward(
     forward_kernel[(triton.cdiv(n, tiles.block_q), b * h)](
         q, k, v, out, lse, q.stride(), k.stride(), v.stride(), out.stride(), h, n, m, d**-0.5,
         HEAD_DIM=d, D=_padded(d), CAUSAL=causal, **tiles.options(),
-    )  # fmt: skip
+    )
     return out, lse
 
 
-# -------------------------------------------------------------------------------------------------------------- backward
+# ----------------------------------------------------------------------------------------------------------- backward
 
 
 @triton.jit
 def delta_kernel(
     out_ptr, grad_ptr, delta_ptr, out_strides, grad_strides, heads, n,
     HEAD_DIM: tl.constexpr, D: tl.constexpr, BLOCK_Q: tl.constexpr,
-):  # fmt: skip
+):
     """D = rowsum(dO ∘ O): by how much each query's output, as a whole, wants to grow."""
     rows = tl.program_id(0) * BLOCK_Q + tl.arange(0, BLOCK_Q)
     out = _load(_head(out_ptr, out_strides, heads), out_strides, rows, n, HEAD_DIM, D, True).to(tl.float32)
@@ -219,7 +219,7 @@ def delta_kernel(
 
 @triton.jit
 def _load_rows(lse_ptr, delta_ptr, rows, n):
-    """The logsumexp (base 2) and D of some queries. +∞ for one that saw nothing or does not exist: its weights are then 0."""
+    """The logsumexp (base 2) and D of some queries. +∞ for one that saw nothing or doesn't exist: weights 0."""
     lse = tl.load(lse_ptr + rows, mask=rows < n, other=float("inf")) * LOG2E
     return tl.where(lse == float("-inf"), float("inf"), lse), tl.load(delta_ptr + rows, mask=rows < n, other=0.0)
 
@@ -228,8 +228,8 @@ def _load_rows(lse_ptr, delta_ptr, rows, n):
 def _collect_keys(
     dk, dv, k, v, keys, start, end, q_ptr, grad_ptr, lse_ptr, delta_ptr, q_strides, grad_strides, n, m, scale,
     HEAD_DIM: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr, BLOCK_Q: tl.constexpr, MASKED: tl.constexpr,
-):  # fmt: skip
-    """Adds to dK and dV of a tile of keys what the queries from start to end give. Scores stand transposed: a row a key."""
+):
+    """Adds to dK and dV of a tile of keys what queries from start to end give. Scores are transposed: a row a key."""
     for first in range(start, end, BLOCK_Q):
         rows = first + tl.arange(0, BLOCK_Q)
         q = _load(q_ptr, q_strides, rows, n, HEAD_DIM, D, True)
@@ -251,7 +251,7 @@ def backward_keys_kernel(
     q_strides, k_strides, v_strides, grad_strides, dk_strides, dv_strides, heads, n, m, scale,
     HEAD_DIM: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, SPLIT: tl.constexpr,
-):  # fmt: skip
+):
     """One program: dK and dV of one tile of keys, from all the queries that see them."""
     first_key = tl.program_id(0) * BLOCK_K
     keys = first_key + tl.arange(0, BLOCK_K)
@@ -270,11 +270,11 @@ def backward_keys_kernel(
     if CAUSAL and SPLIT:
         full = tl.minimum(n, tl.cdiv(tl.maximum(first_key + BLOCK_K - 1 - (m - n), 0), BLOCK_Q) * BLOCK_Q)
     if CAUSAL:
-        dk, dv = _collect_keys(dk, dv, k, v, keys, start, full, q_ptr, grad_ptr, lse_ptr, delta_ptr, q_strides, grad_strides,
-                               n, m, scale * LOG2E, HEAD_DIM, D, CAUSAL, BLOCK_Q, True)  # fmt: skip
+        dk, dv = _collect_keys(dk, dv, k, v, keys, start, full, q_ptr, grad_ptr, lse_ptr, delta_ptr, q_strides,
+                               grad_strides, n, m, scale * LOG2E, HEAD_DIM, D, CAUSAL, BLOCK_Q, True)
     if SPLIT or not CAUSAL:
-        dk, dv = _collect_keys(dk, dv, k, v, keys, full, n, q_ptr, grad_ptr, lse_ptr, delta_ptr, q_strides, grad_strides,
-                               n, m, scale * LOG2E, HEAD_DIM, D, CAUSAL, BLOCK_Q, False)  # fmt: skip
+        dk, dv = _collect_keys(dk, dv, k, v, keys, full, n, q_ptr, grad_ptr, lse_ptr, delta_ptr, q_strides,
+                               grad_strides, n, m, scale * LOG2E, HEAD_DIM, D, CAUSAL, BLOCK_Q, False)
 
     _store(_head(dk_ptr, dk_strides, heads), dk_strides, keys, m, dk * scale, HEAD_DIM, D)
     _store(_head(dv_ptr, dv_strides, heads), dv_strides, keys, m, dv, HEAD_DIM, D)
@@ -284,7 +284,7 @@ def backward_keys_kernel(
 def _collect_queries(
     dq, q, grad, lse, delta, rows, start, end, k_ptr, v_ptr, k_strides, v_strides, n, m, scale,
     HEAD_DIM: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr, BLOCK_K: tl.constexpr, MASKED: tl.constexpr,
-):  # fmt: skip
+):
     """Adds to dQ of a tile of queries what the keys from start to end give."""
     for first in range(start, end, BLOCK_K):
         keys = first + tl.arange(0, BLOCK_K)
@@ -304,7 +304,7 @@ def backward_queries_kernel(
     q_strides, k_strides, v_strides, grad_strides, dq_strides, heads, n, m, scale,
     HEAD_DIM: tl.constexpr, D: tl.constexpr, CAUSAL: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, SPLIT: tl.constexpr,
-):  # fmt: skip
+):
     """One program: dQ of one tile of queries, from all the keys that they see."""
     first_row = (tl.num_programs(0) - 1 - tl.program_id(0)) * BLOCK_Q
     rows = first_row + tl.arange(0, BLOCK_Q)
@@ -317,19 +317,20 @@ def backward_queries_kernel(
     dq = tl.full((BLOCK_Q, D), 0.0, tl.float32)
     full, end = _key_tiles(first_row, n, m, CAUSAL, BLOCK_Q, BLOCK_K)
     if SPLIT:
-        dq = _collect_queries(dq, q, grad, lse, delta, rows, 0, full, k_ptr, v_ptr, k_strides, v_strides, n, m, scale * LOG2E,
-                              HEAD_DIM, D, CAUSAL, BLOCK_K, False)  # fmt: skip
+        dq = _collect_queries(dq, q, grad, lse, delta, rows, 0, full, k_ptr, v_ptr, k_strides, v_strides, n, m,
+                              scale * LOG2E, HEAD_DIM, D, CAUSAL, BLOCK_K, False)
     else:
         full = 0
-    dq = _collect_queries(dq, q, grad, lse, delta, rows, full, end, k_ptr, v_ptr, k_strides, v_strides, n, m, scale * LOG2E,
-                          HEAD_DIM, D, CAUSAL, BLOCK_K, True)  # fmt: skip
+    dq = _collect_queries(dq, q, grad, lse, delta, rows, full, end, k_ptr, v_ptr, k_strides, v_strides, n, m,
+                          scale * LOG2E, HEAD_DIM, D, CAUSAL, BLOCK_K, True)
     _store(_head(dq_ptr, dq_strides, heads), dq_strides, rows, n, dq * scale, HEAD_DIM, D)
 
 
 def triton_backward(
-    q: Float[Tensor, "b h n d"], k: Float[Tensor, "b h m d"], v: Float[Tensor, "b h m d"], out: Float[Tensor, "b h n d"],
-    lse: Float[Tensor, "b h n"], grad_out: Float[Tensor, "b h n d"], causal: bool = False,
-) -> tuple[Float[Tensor, "b h n d"], Float[Tensor, "b h m d"], Float[Tensor, "b h m d"]]:  # fmt: skip
+    q: Float[Tensor, "b h n d"], k: Float[Tensor, "b h m d"], v: Float[Tensor, "b h m d"],
+    out: Float[Tensor, "b h n d"], lse: Float[Tensor, "b h n"], grad_out: Float[Tensor, "b h n d"],
+    causal: bool = False,
+) -> tuple[Float[Tensor, "b h n d"], Float[Tensor, "b h m d"], Float[Tensor, "b h m d"]]:
     """dQ, dK and dV from what `triton_forward` got and gave, and the gradient of its output."""
     return _backward(q, k, v, out, lse, grad_out, causal, TEACHING)
 
@@ -351,14 +352,15 @@ def _backward(q, k, v, out, lse, grad_out, causal: bool, table: dict) -> tuple[T
     )
     tiles = tiles_for("keys", q, table)
     backward_keys_kernel[(triton.cdiv(m, tiles.block_k), b * h)](
-        q, k, v, grad_out, lse, delta, dk, dv, q.stride(), k.stride(), v.stride(), grad_out.stride(), dk.stride(), dv.stride(),
-        h, n, m, scale, CAUSAL=causal, **shape, **tiles.options(),
-    )  # fmt: skip
+        q, k, v, grad_out, lse, delta, dk, dv,
+        q.stride(), k.stride(), v.stride(), grad_out.stride(), dk.stride(), dv.stride(), h, n, m, scale,
+        CAUSAL=causal, **shape, **tiles.options(),
+    )
     tiles = tiles_for("queries", q, table)
     backward_queries_kernel[(triton.cdiv(n, tiles.block_q), b * h)](
         q, k, v, grad_out, lse, delta, dq, q.stride(), k.stride(), v.stride(), grad_out.stride(), dq.stride(),
         h, n, m, scale, CAUSAL=causal, **shape, **tiles.options(),
-    )  # fmt: skip
+    )
     return dq, dk, dv
 
 
@@ -375,7 +377,8 @@ class TritonAttention(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, grad_out: Tensor):
-        return *tuned_backward(*ctx.saved_tensors, grad_out, ctx.causal), None
+        q, k, v, out, lse = ctx.saved_tensors
+        return *tuned_backward(q, k, v, out, lse, grad_out, ctx.causal), None
 
 
 def _checked(q: Tensor, k: Tensor, v: Tensor) -> torch.Size:
@@ -403,7 +406,8 @@ def _checked(q: Tensor, k: Tensor, v: Tensor) -> torch.Size:
         raise ValueError(f"Kernels run on {device().type} here: move q, k and v there from {q.device.type}.")
     if q.dtype not in (torch.float32, torch.float16, torch.bfloat16) or (q.dtype == torch.bfloat16 and interpreted()):
         raise ValueError(
-            f"The kernels take float32, float16 and, compiled, bfloat16 (the interpreter gets that wrong), not {q.dtype}."
+            "The kernels take float32, float16 and, compiled, bfloat16 (the interpreter gets that wrong), not "
+            f"{q.dtype}."
         )
     if q.shape[3] > 128:
         raise ValueError(f"The kernels take heads up to 128 wide, not {q.shape[3]}.")
@@ -415,14 +419,16 @@ def _check_like(q: Tensor, **others: Tensor) -> None:
     for name, x in others.items():
         if (x.shape, x.dtype, x.device) != (q.shape, q.dtype, q.device):
             raise ValueError(
-                f"{name} is {tuple(x.shape)}, {x.dtype}, on {x.device}, and like q it should be {tuple(q.shape)}, {q.dtype}, on {q.device}."
+                f"{name} is {tuple(x.shape)}, {x.dtype}, on {x.device}, and like q it should be {tuple(q.shape)}, "
+                f"{q.dtype}, on {q.device}."
             )
 
 
 def _check_lse(q: Tensor, lse: Tensor) -> None:
     if (lse.shape, lse.dtype, lse.device) != (q.shape[:3], torch.float32, q.device):
         raise ValueError(
-            f"lse is {tuple(lse.shape)}, {lse.dtype}, on {lse.device}, and should be {tuple(q.shape[:3])}, float32, on {q.device}."
+            f"lse is {tuple(lse.shape)}, {lse.dtype}, on {lse.device}, and should be {tuple(q.shape[:3])}, float32, on "
+            f"{q.device}."
         )
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 def online_softmax(x: Float[Tensor, "*batch n"], block: int) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*batch"]]:
-    """max x and Σ exp(x − max x) of every row, read once, in blocks of `block` (Milakov & Gimelshein, 2018, algorithm 3).
+    """max x and Σ exp(x − max x) of every row, read once, in blocks (Milakov & Gimelshein, 2018, algorithm 3).
 
     The last block may be shorter. A row of −∞ gives (−∞, 0).
     """
@@ -26,7 +26,7 @@ def online_softmax(x: Float[Tensor, "*batch n"], block: int) -> tuple[Float[Tens
 
 
 def finite(m_i: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """What to subtract before exp: the maximum, or 0 where it is −∞, since −∞ − (−∞) is no number but exp(−∞ − 0) is 0."""
+    """What to subtract before exp: the maximum, or 0 where it is −∞: −∞ − (−∞) is no number but exp(−∞ − 0) is 0."""
     return m_i.masked_fill(m_i == -math.inf, 0.0)
 
 

@@ -1,5 +1,5 @@
-"""Incoherent rotation (FlashAttention-3, Shah et al., 2024): queries and keys turned by the same orthogonal matrix have the same scores,
-and an outlier that would waste the range of FP8 is shared out over all features."""
+"""Incoherent rotation (FlashAttention-3, Shah et al., 2024): queries and keys turned by the same orthogonal matrix have
+the same scores, and an outlier that would waste the range of FP8 is shared out over all features."""
 
 import math
 
@@ -11,7 +11,7 @@ LARGEST = torch.finfo(torch.float8_e4m3fn).max  # 448
 
 
 def hadamard(d: int) -> Float[Tensor, "d d"]:
-    """Sylvester's matrix, all entries ±1/√d, rows orthonormal: H₁ = (1), and H₂ₙ = [[Hₙ, Hₙ], [Hₙ, −Hₙ]]. d is a power of two."""
+    """Sylvester's matrix, entries ±1/√d, orthonormal: H₁ = (1), H₂ₙ = [[Hₙ, Hₙ], [Hₙ, −Hₙ]]. d is a power of two."""
     signs = torch.ones(1, 1)
     while len(signs) < d:
         above, below = torch.cat([signs, signs], dim=1), torch.cat([signs, -signs], dim=1)
@@ -39,7 +39,8 @@ def random_signs(d: int, generator: Generator | None = None) -> Float[Tensor, "d
 
 
 def to_fp8(x: Tensor) -> Tensor:
-    """The nearest FP8 numbers (e4m3: 3 bits after the point), with one scale for the tensor, so that its largest entry becomes 448."""
+    """The nearest FP8 numbers (e4m3: 3 bits after the point), with one scale for the tensor, so that its largest entry
+    becomes 448."""
     scale = LARGEST / x.abs().amax()
     return (x * scale).to(torch.float8_e4m3fn).to(x.dtype) / scale
 

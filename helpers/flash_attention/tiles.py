@@ -1,10 +1,11 @@
 """How the attention kernels are cut up: tile sizes, warps and pipeline stages for every kind of GPU.
 
-For heads 64 and 128 wide none of these spills registers, and all fit the shared memory of their GPU: compiled for sm_75, 80, 89 and 90 with Triton 3.6
-and 3.7.1, whose register allocation differs. (tests/units/test_flash_attention_triton.py compiles them with the version that is installed. Where Triton 3.6
-spilled, the tiles of "keys" and "queries" were made smaller; these smaller ones have not been timed.) What decides: 32 rows of queries a warp where registers last (a tile of keys that was fetched is
-then used twice as often), all registers on Hopper (two warp groups of 64 rows), small tiles on Turing, whose tensor cores
-Triton no longer uses.
+For heads 64 and 128 wide none of these spills registers, and all fit the shared memory of their GPU: compiled for
+sm_75, 80, 89 and 90 with Triton 3.6 and 3.7.1, whose register allocation differs.
+(tests/units/test_flash_attention_triton.py compiles them with the version that is installed. Where Triton 3.6 spilled,
+the tiles of "keys" and "queries" were made smaller; these smaller ones have not been timed.) What decides: 32 rows of
+queries a warp where registers last (a tile of keys that was fetched is then used twice as often), all registers on
+Hopper (two warp groups of 64 rows), small tiles on Turing, whose tensor cores Triton no longer uses.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from helpers.kernels import UNAVAILABLE, interpreted
 
 @dataclass(frozen=True)
 class Tiles:
-    """Rows of a tile of queries and of one of keys, warps of a program, tiles of which one is loaded while another is in use,
-    and whether the tiles that need no mask get a loop of their own."""
+    """Rows of a tile of queries and of one of keys, warps of a program, tiles of which one is loaded while another is
+    in use, and whether the tiles that need no mask get a loop of their own."""
 
     block_q: int
     block_k: int
@@ -30,8 +31,13 @@ class Tiles:
 
     def options(self) -> dict:
         """What a launch is told."""
-        return {"BLOCK_Q": self.block_q, "BLOCK_K": self.block_k, "SPLIT": self.split, "num_warps": self.warps,
-                "num_stages": self.stages}  # fmt: skip
+        return {
+            "BLOCK_Q": self.block_q,
+            "BLOCK_K": self.block_k,
+            "SPLIT": self.split,
+            "num_warps": self.warps,
+            "num_stages": self.stages,
+        }
 
 
 # Kernel → the architecture from which on it holds → for heads up to 64 wide, for wider ones. For float16 and bfloat16.

@@ -1,5 +1,5 @@
-"""What attention moves between the large memory and the chip (Dao et al., 2022): the standard way sends the n × n matrix over and
-back twice, the tiled way sends only its inputs, some of them again and again."""
+"""What attention moves between the large memory and the chip (Dao et al., 2022): the standard way sends the n × n
+matrix over and back twice, the tiled way sends only its inputs, some of them again and again."""
 
 import math
 
@@ -17,7 +17,8 @@ def standard_traffic(n: int, d: int, itemsize: int) -> int:
 
 
 def tiled_traffic(n: int, d: int, on_chip: int, itemsize: int) -> int:
-    """Bytes moved for one head, when `on_chip` bytes hold four tiles (Q, K, V, O): each tile of queries reads all keys and values.
+    """Bytes moved for one head, when `on_chip` bytes hold four tiles (Q, K, V, O): each tile of queries reads all keys
+    and values.
 
     The output and one logsumexp per row are written once. Raises ValueError where not even one row of each fits.
     """

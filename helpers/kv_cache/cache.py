@@ -1,4 +1,4 @@
-"""Where a layer keeps the keys and values of the tokens it has read: as tensors that grow, or in room made beforehand."""
+"""Where a layer keeps keys and values of tokens it has read: as tensors that grow, or in room made beforehand."""
 
 import torch
 from jaxtyping import Float
@@ -31,7 +31,8 @@ class KVCache:
     def append(
         self, k: Float[Tensor, "b h n d_h"], v: Float[Tensor, "b h n d_h"]
     ) -> tuple[Float[Tensor, "b h m d_h"], Float[Tensor, "b h m d_h"]]:
-        """Store n new tokens; return views of the m tokens so far, oldest first. ValueError, and nothing stored, if they don't fit."""
+        """Store n new tokens; return views of the m tokens so far, oldest first. ValueError, and nothing stored, if
+        they don't fit."""
         end = self.length + k.shape[2]
         if end > self.keys.shape[2]:
             raise ValueError(f"The cache has room for {self.keys.shape[2]} tokens, and {end} are wanted.")

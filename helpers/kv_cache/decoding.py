@@ -1,4 +1,4 @@
-"""Writing one token after the other with a cache: the layer's step, the same with grouped heads, and the loop around a model."""
+"""Writing token by token with a cache: the layer's step, the same with grouped heads, and the loop around a model."""
 
 import math
 from collections.abc import Callable
@@ -46,15 +46,15 @@ def grouped_decode_step(
     keys: Float[Tensor, "b h_kv m d_h"],
     values: Float[Tensor, "b h_kv m d_h"],
 ) -> tuple[Float[Tensor, "b h n d_h"], Float[Tensor, "b h_kv m+n d_h"], Float[Tensor, "b h_kv m+n d_h"]]:
-    """The same for grouped heads (Ainslie et al., 2023): query head i reads head i // (h / h_kv), and h_kv heads are stored."""
+    """The same for grouped heads (Ainslie et al., 2023): query head i reads head i // (h / h_kv) of h_kv."""
     keys, values = torch.cat([keys, k], dim=2), torch.cat([values, v], dim=2)
     size = q.shape[1] // k.shape[1]
     return _causal_attention(q, *(t.repeat_interleave(size, dim=1) for t in (keys, values))), keys, values
 
 
 def generate_cached(model: Callable, prompt: Int[Tensor, "b p"], n: int) -> Int[Tensor, "b n"]:
-    """n ≥ 1 new tokens, always the likeliest. `model(tokens, start, cache)` reads tokens that stand at start, start + 1, …, after
-    those in the cache (None at first), and returns their logits and the cache with them in it."""
+    """n ≥ 1 new tokens, always the likeliest. `model(tokens, start, cache)` reads tokens that stand at start, start +
+    1, …, after those in the cache (None at first), and returns their logits and the cache with them in it."""
     logits, cache = model(prompt, 0, None)
     written = [logits[:, -1].argmax(dim=-1, keepdim=True)]
     while len(written) < n:
@@ -66,5 +66,5 @@ def generate_cached(model: Callable, prompt: Int[Tensor, "b p"], n: int) -> Int[
 def change_of_old_outputs(
     layer: Callable[[Tensor], Tensor], x: Float[Tensor, "n d"], new: Float[Tensor, "1 d"]
 ) -> Float[Tensor, ""]:
-    """max |layer([x; new])[:n] − layer(x)|: how much the outputs of n old tokens change when one is added behind them."""
+    """max |layer([x; new])[:n] − layer(x)|: how much the outputs of n old tokens change when one is added."""
     return (layer(torch.cat([x, new]))[: len(x)] - layer(x)).abs().max()

@@ -20,5 +20,5 @@ def decode_cost(n: int, d: int) -> tuple[int, int, int, int]:
 
 
 def cache_bytes(layers: int, h: int, h_kv: int, d: int, n: int, b: int, size: int) -> int:
-    """Bytes of the keys and values of n tokens in b sequences; `size` bytes a number, heads of width d/h, h_kv of them stored."""
+    """Bytes of the keys and values of n tokens in b texts; `size` bytes a number, h_kv heads of width d/h stored."""
     return 2 * layers * b * n * h_kv * (d // h) * size

@@ -1,10 +1,11 @@
-"""What a Transformer really does for one more token, with a cache and without: FLOPs counted, seconds and bytes measured."""
+"""What a Transformer really does for one more token, with a cache and without: FLOPs, seconds and bytes, measured."""
 
 import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Int
@@ -59,7 +60,7 @@ def cost_with_cache(model: DecoderLM, new_cache: Callable, lengths: Sequence[int
             model(tokens[:, caches[0].length : n - 1], cache=caches)
         with Meter() as meter:
             model(tokens[:, n - 1 : n], cache=caches)
-        seconds = min(_seconds(lambda i=i: model(tokens[:, i : i + 1], cache=caches)) for i in range(n, n + tries))
+        seconds = min(_seconds(model, tokens[:, i : i + 1], cache=caches) for i in range(n, n + tries))
         kept = 2 * c.layers * n * c.h_kv * c.d_h * 4
         costs.append(_cost(n, meter, seconds, kept))
     return costs
@@ -73,7 +74,7 @@ def cost_without_cache(model: DecoderLM, lengths: Sequence[int], tries: int = 2)
         tokens = torch.randint(model.config.vocabulary, (1, n))
         with Meter() as meter:
             model(tokens)
-        costs.append(_cost(n, meter, min(_seconds(lambda t=tokens: model(t)) for _ in range(tries)), meter.largest))
+        costs.append(_cost(n, meter, min(_seconds(model, tokens) for _ in range(tries)), meter.largest))
     return costs
 
 
@@ -86,14 +87,11 @@ def throughput(
     for b in batches:
         tokens = torch.randint(c.vocabulary, (b, n + tries))
         if new_cache is None:
-            times = [_seconds(lambda t=tokens: model(t[:, :n])) for _ in range(tries)]
+            times = [_seconds(model, tokens[:, :n]) for _ in range(tries)]
         else:
             caches = [new_cache(b, c.h_kv, n + tries, c.d_h) for _ in range(c.layers)]
             model(tokens[:, :n], cache=caches)
-            times = [
-                _seconds(lambda t=tokens, i=i, held=caches: model(t[:, i : i + 1], cache=held))
-                for i in range(n, n + tries)
-            ]
+            times = [_seconds(model, tokens[:, i : i + 1], cache=caches) for i in range(n, n + tries)]
         found.append(b / min(times))
     return found
 
@@ -135,7 +133,7 @@ def _cost(n: int, meter: Meter, seconds: float, size: int) -> TokenCost:
     return TokenCost(n, meter.flops.total() - attention, attention, seconds, size)
 
 
-def _seconds(function: Callable[[], object]) -> float:
+def _seconds(function: Callable, *arguments: Any, **named: Any) -> float:
     start = time.perf_counter()
-    function()
+    function(*arguments, **named)
     return time.perf_counter() - start

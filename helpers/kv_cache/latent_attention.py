@@ -1,5 +1,6 @@
-"""Multi-head latent attention (DeepSeek-V2: DeepSeek-AI, 2024, arXiv 2405.04434, section 2.1), without its rotary part: the cache holds one
-short vector a token, and the matrices that would make keys and values of it move into the query and the output.
+"""Multi-head latent attention (DeepSeek-V2: DeepSeek-AI, 2024, arXiv 2405.04434, section 2.1), without its rotary part:
+the cache holds one short vector a token, and the matrices that would make keys and values of it move into the query and
+the output.
 
 Row vectors, and every matrix with an axis for the heads: where the paper writes W^UK c, this is c @ w_uk[i] for head i.
 """
@@ -22,7 +23,7 @@ def latent_attention(
 ) -> tuple[Float[Tensor, "b d"], Float[Tensor, "b m+1 d_c"]]:
     """One decoding step: the output of one new token after m others (m may be 0), and the latents of all m + 1.
 
-    Equations 9 to 11, with w_uk absorbed into the query and w_uv into the output (section 2.1.2): no key or value is ever made.
+    Equations 9 to 11, w_uk absorbed into the query, w_uv into the output (section 2.1.2): no key or value is made.
     """
     latents = _joined(latents, x @ w_dkv)
     q = torch.einsum("bd,hde,hce->bhc", x, w_q, w_uk)  # the query of each head in the space of the latents

@@ -1,5 +1,5 @@
-"""A cache in pages of equal size, handed out when they are needed and shared where sequences begin alike, as an operating system
-does with memory (vLLM: Kwon et al., 2023)."""
+"""A cache in pages of equal size, handed out when they are needed and shared where sequences begin alike, as an
+operating system does with memory (vLLM: Kwon et al., 2023)."""
 
 import torch
 from jaxtyping import Float
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 class PagedCache:
-    """A row is all that one token leaves in the cache. Each sequence has a table: the numbers of its pages, in order."""
+    """A row is all that a token leaves in the cache. Each sequence has a table: the numbers of its pages, in order."""
 
     def __init__(self, pages: int, page_size: int, d: int, dtype: torch.dtype = torch.float32):
         self.pool = torch.zeros(pages, page_size, d, dtype=dtype)
@@ -21,7 +21,7 @@ class PagedCache:
         return self.users.count(0)
 
     def append(self, name: str, rows: Float[Tensor, "n d"]) -> None:
-        """Add rows behind the sequence `name`, which begins to exist with its first row. ValueError if no page is free."""
+        """Add rows behind the sequence `name`, which begins with its first row. ValueError if no page is free."""
         pages, length = self.table.setdefault(name, []), self.length.get(name, 0)
         for place, row in enumerate(rows, start=length):
             page, slot = divmod(place, self.pool.shape[1])

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Shape:
-    """Layers, query heads, key/value heads, width, the longest context of the released model, and the window of its cache if it has one."""
+    """Layers, query heads, key/value heads, width, the longest context of the released model, and the window of its
+    cache if it has one."""
 
     layers: int
     h: int
@@ -41,4 +42,4 @@ class LatentShape:
 
 
 DEEPSEEK_V2 = LatentShape(layers=60, h=128, d_h=128, d_c=512, d_rotary=64)
-"""DeepSeek-AI, 2024 (arXiv 2405.04434), section 3.1.2; table 1 compares what it stores with other kinds of attention."""
+"""DeepSeek-AI, 2024 (arXiv 2405.04434), section 3.1.2; table 1 compares what kinds of attention store."""

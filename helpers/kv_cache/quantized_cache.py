@@ -1,5 +1,5 @@
-"""Keys and values as whole numbers of one byte: a scale a channel for keys, whose channels differ in size, a scale a token for
-values (KIVI: Liu et al., 2024)."""
+"""Keys and values as whole numbers of one byte: a scale a channel for keys, whose channels differ in size, a scale a
+token for values (KIVI: Liu et al., 2024)."""
 
 import torch
 from jaxtyping import Float, Int8
@@ -13,7 +13,8 @@ def _quantize(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
 
 
 def quantize_keys(k: Float[Tensor, "b h n d_h"]) -> tuple[Int8[Tensor, "b h n d_h"], Float[Tensor, "b h 1 d_h"]]:
-    """Codes from −127 to 127 and one scale for each channel of each head: k ≈ codes · scale, off by half a step at most."""
+    """Codes from −127 to 127 and a scale for each channel of each head: k ≈ codes · scale, off by half a step at
+    most."""
     return _quantize(k, dim=-2)
 
 

@@ -15,8 +15,8 @@ def pad_left(prompts: list[Int[Tensor, "n"]]) -> tuple[Int[Tensor, "b m"], Bool[
 
 
 def positions_and_mask(real: Bool[Tensor, "b m"], n: int) -> tuple[Int[Tensor, "b n"], Bool[Tensor, "b n m"]]:
-    """For the newest n of m tokens: their positions, counted from the first real token (padding gets 0), and whom they may attend
-    to: real tokens up to themselves."""
+    """For the newest n of m tokens: their positions, counted from the first real token (padding gets 0), and whom they
+    may attend to: real tokens up to themselves."""
     m = real.shape[1]
     positions = (real.cumsum(dim=1) - 1).clamp_min(0)[:, m - n :]
     causal = torch.ones(n, m, dtype=torch.bool).tril(m - n)

@@ -1,4 +1,5 @@
-"""A ring buffer: the room of a token that has left the window is taken by the newest (Mistral 7B: Jiang et al., 2023, section 2)."""
+"""A ring buffer: the room of a token that has left the window is taken by the newest (Mistral 7B: Jiang et al., 2023,
+section 2)."""
 
 import math
 
@@ -17,7 +18,7 @@ class SlidingCache:
     def attend(
         self, q: Float[Tensor, "b h n d_h"], k: Float[Tensor, "b h n d_h"], v: Float[Tensor, "b h n d_h"]
     ) -> Float[Tensor, "b h n d_h"]:
-        """Outputs of n new tokens. Each sees itself and the window − 1 tokens before it. Stores the new ones afterwards."""
+        """Outputs of n new tokens. Each sees itself and the window − 1 tokens before. Then stores the new ones."""
         first = max(0, self.length - self.window)  # the oldest token that is still here
         slots = torch.arange(first, self.length) % self.window
         keys = torch.cat([self.keys[:, :, slots], k], dim=2)  # oldest first, then the new ones

@@ -22,7 +22,7 @@ def masked_softmax(
 def mask_then_renormalise(
     scores: Float[Tensor, "*batch n m"], mask: Bool[Tensor, "*#batch n m"]
 ) -> tuple[Float[Tensor, "*batch n m"], Float[Tensor, "*batch n"]]:
-    """Softmax over all keys, hidden ones set to 0, each row divided by what is left; and the share that was taken away."""
+    """Softmax over all keys, hidden ones set to 0, each row divided by what is left; and the share taken away."""
     weights = softmax(scores, dim=-1)
     kept = weights * mask
     return kept / kept.sum(-1, keepdim=True), (weights * ~mask).sum(-1)
@@ -31,7 +31,7 @@ def mask_then_renormalise(
 def causal_attention(
     q: Float[Tensor, "*batch n d"], k: Float[Tensor, "*batch m d"], v: Float[Tensor, "*batch m d_v"]
 ) -> tuple[Float[Tensor, "*batch n m"], Float[Tensor, "*batch n m"], Float[Tensor, "*batch n d_v"]]:
-    """Masked scores, weights and output; the queries are the last n of m positions (Vaswani et al., 2017, section 3.2.3)."""
+    """Masked scores, weights and output; queries are the last n of m positions (Vaswani et al., 2017, 3.2.3)."""
     mask = causal_mask(q.shape[-2], k.shape[-2])
     scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(~mask, -math.inf)
     weights = masked_softmax(scores, mask)

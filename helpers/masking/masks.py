@@ -65,7 +65,7 @@ def sliding_window_mask(n: int, w: int) -> tuple[Bool[Tensor, "n n"], int]:
 
 
 def global_tokens_mask(n: int, r: int, g: int) -> tuple[Bool[Tensor, "n n"], int]:
-    """A band of r tokens to either side; the first g tokens see all and are seen by all (Longformer: Beltagy et al., 2020)."""
+    """A band of r tokens to either side; the first g see all and are seen by all (Longformer: Beltagy et al., 2020)."""
     i, j = positions(n, n)
     rest, reach = n - g, min(r, max(n - g - 1, 0))
     band = rest * (2 * reach + 1) - reach * (reach + 1)  # among the n − g tokens that are not global

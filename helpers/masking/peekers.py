@@ -78,7 +78,7 @@ def token_by_token(d: int, generator: Generator) -> Model:
 
 
 def rounding_sum(d: int, generator: Generator) -> Model:
-    """A sum over the past, computed as the sum of all minus the sum of what follows: the future leaves rounding noise."""
+    """A sum over the past, as the sum of all minus that of what follows: the future leaves rounding noise."""
     return lambda x: x.sum(0) - (x.flip(0).cumsum(0).flip(0) - x)
 
 
@@ -131,7 +131,7 @@ def recurrent(d: int, generator: Generator) -> Model:
 
 
 def bounded_rounding(d: int, generator: Generator) -> Model:
-    """Like `rounding_sum`, of numbers that can't grow: the noise stays as small as it is, however large the tokens are."""
+    """Like `rounding_sum`, of numbers that can't grow: the noise stays small, however large the tokens are."""
     return lambda x: rounding_sum(d, generator)(torch.tanh(x))
 
 
@@ -168,7 +168,7 @@ def mean_of_all(d: int, generator: Generator) -> Model:
 
 
 def last_token_for_all(d: int, generator: Generator) -> Model:
-    """Every output is the last token, in its own memory: what is written there later changes the outputs of before, too."""
+    """Every output is the last token, in its own memory: what is written there later changes earlier outputs."""
     return lambda x: x[-1:].expand_as(x)
 
 
@@ -259,9 +259,16 @@ centred_next = _plus_later(running_mean, _centred)
 
 # The game of unit 03: letter -> (how a model is made, whether it peeks).
 NINE = {
-    "A": (running_mean, False), "B": (off_by_one, True), "C": (normalised_over_time, True), "D": (softmax_over_queries, True),
-    "E": (rounding_sum, False), "F": (token_by_token, False), "G": (even_only, True), "H": (recurrent, False), "I": (faint, True),
-}  # fmt: skip
+    "A": (running_mean, False),
+    "B": (off_by_one, True),
+    "C": (normalised_over_time, True),
+    "D": (softmax_over_queries, True),
+    "E": (rounding_sum, False),
+    "F": (token_by_token, False),
+    "G": (even_only, True),
+    "H": (recurrent, False),
+    "I": (faint, True),
+}
 
 
 def nine_models(d: int = 4, seed: int = 0) -> dict[str, tuple[Model, bool]]:

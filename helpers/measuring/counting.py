@@ -1,4 +1,4 @@
-"""Count what PyTorch really does: FLOPs of every matrix product, and elements that products and softmaxes read and write."""
+"""Count what PyTorch really does: FLOPs of matrix products, and elements that products and softmaxes read and write."""
 
 from collections.abc import Callable
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""The two ceilings of a device: how fast it multiplies and how fast its memory is. Three from datasheets, one measured here."""
+"""The two ceilings of a device: how fast it multiplies, how fast its memory is. Three of datasheets, one measured."""
 
 from dataclasses import dataclass
 

@@ -1,10 +1,12 @@
-"""How fast a cost grows: its exponent in every size, fitted where sizes are large. Constants and smaller terms vanish there.
+"""How fast a cost grows: its exponent in every size, fitted at large sizes, where constants and smaller terms vanish.
 
-Square one size, s → s², and hold the others. A factor s^e grows by s^e, and that tells the exponent (to the nearest ½). What is left
-is a constant, or a power of log s, perhaps with a constant beside it: 256 + log s grows like log s, though at s = 2^100 the constant is
-the larger. So √s is asked as well. From √s to s and on to s² each step of (log s)^p is 2^p times the one before, whatever stands beside it.
+Square one size, s → s², and hold the others. A factor s^e grows by s^e, and that tells the exponent (to the nearest ½).
+What is left is a constant, or a power of log s, perhaps with a constant beside it: 256 + log s grows like log s, though
+at s = 2^100 the constant is the larger. So √s is asked as well. From √s to s and on to s² each step of (log s)^p is 2^p
+times the one before, whatever stands beside it.
 
-Something can be fitted to anything, to log(n / k) and to n^⅓ as well. So a fit is told only if it explains the costs that it came from.
+Something can be fitted to anything, to log(n / k) and to n^⅓ as well. So a fit is told only if it explains the costs
+that it came from.
 """
 
 import itertools
@@ -29,7 +31,7 @@ class NoProduct(ValueError):
 def growth(cost: Callable[..., float], sizes: dict[str, float]) -> dict[str, Powers]:
     """Size → (exponent, power of its logarithm) of `cost(*sizes)` around these sizes. Take large ones, far apart.
 
-    ValueError where the cost is not a positive number, OverflowError where it is infinite, NoProduct where nothing fits.
+    ValueError where the cost is no positive number, OverflowError where it is infinite, NoProduct where nothing fits.
     """
     base = math.log2(_positive(cost(*sizes.values())))
     found = {}
@@ -43,7 +45,7 @@ def growth(cost: Callable[..., float], sizes: dict[str, float]) -> dict[str, Pow
 
 
 def _powers(before: float, gained: float, bits: float) -> Powers:
-    """From the bits gained from √s to s, and from s to s², for a size s of 2^bits; of these a logarithm is worth 1 alone."""
+    """From the bits gained from √s to s, and from s to s², for a size s of 2^bits; a logarithm is worth 1."""
     exponent = round(2 * gained / bits) / 2
     before, gained = before - exponent * bits / 2, gained - exponent * bits
     return exponent, _logarithms(1 - 2**-before, 2**gained - 1)
@@ -62,7 +64,8 @@ def _logarithms(step: float, next_step: float) -> int:
 
 
 def _is_factor(cost: Callable[..., float], sizes: dict[str, float], found: dict[str, Powers], name: str, other: str):
-    """NoProduct if the logarithm of one size is only added to what comes from the other: then its steps aren't of the other's size."""
+    """NoProduct if the logarithm of one size is only added to what comes from the other: then its steps aren't of the
+    other's size."""
     (exponent, power), (other_exponent, factor) = found[name], found[other]
     if not power:
         return

@@ -1,6 +1,7 @@
 """A unit's guesses beside what came out. Nothing of this is graded, and an unwritten guess (None) is no error."""
 
 from collections.abc import Mapping
+from typing import Any
 
 NEAR = 1.25  # a guessed quantity is near if it is off by no more than this factor
 SMALL = 10  # of two numbers below it nobody needs the quotient
@@ -38,7 +39,7 @@ def _judged(guess: object, outcome: object) -> tuple[str, str]:
     return _words(found), _verdict(guess, found)
 
 
-def _verdict(guess: object, found: object) -> str:
+def _verdict(guess: Any, found: Any) -> str:
     if not (_is_number(guess) and _is_number(found)):
         return "✓" if _plain(guess) == _plain(found) else "✗"
     if guess == found:

@@ -1,6 +1,6 @@
-"""How much memory a computation needs at its worst moment, beyond its inputs: counted tensor by tensor as they come and go.
+"""How much memory a computation needs at its worst moment, beyond its inputs: counted as tensors come and go.
 
-On a GPU the allocator itself knows. On a CPU nobody does, so every tensor that PyTorch makes there is followed until it dies.
+On a GPU the allocator itself knows. On a CPU nobody does, so every tensor made there is followed until it dies.
 """
 
 import weakref
@@ -24,7 +24,7 @@ def peak_bytes(function: Callable[[], object]) -> int:
 
 
 class _Living(TorchDispatchMode):
-    """The sizes of all storages on the CPU made while it is on. A storage lives as long as any tensor that looks at it."""
+    """The sizes of all storages on the CPU made while it is on. A storage lives as long as a tensor looks at it."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Query heads that share keys and values in groups (Ainslie et al., 2023): one group is multi-query attention (Shazeer, 2019)."""
+"""Query heads that share keys and values in groups (Ainslie et al., 2023): one group is multi-query (Shazeer, 2019)."""
 
 from jaxtyping import Float
 from torch import Tensor

@@ -1,4 +1,5 @@
-"""Several attentions side by side, each in a slice of the width: "Attention Is All You Need" (Vaswani et al., 2017), section 3.2.2."""
+"""Several attentions side by side, each in a slice of the width: "Attention Is All You Need" (Vaswani et al., 2017),
+section 3.2.2."""
 
 import math
 
@@ -28,7 +29,8 @@ def multi_head_loop(
     w_o: Float[Tensor, "h*d_h d"],
     mask: Bool[Tensor, "n m"],
 ) -> Float[Tensor, "b n d"]:
-    """Concat(head_1, …, head_h) W_O with head_i = attention(x W_Q[i], memory W_K[i], memory W_V[i]); the mask holds for all heads."""
+    """Concat(head_1, …, head_h) W_O with head_i = attention(x W_Q[i], memory W_K[i], memory W_V[i]); the mask holds for
+    all heads."""
     heads = []
     for q, k, v in zip(w_q, w_k, w_v, strict=True):
         scores = (x @ q) @ (memory @ k).mT / math.sqrt(q.shape[-1])
@@ -37,7 +39,7 @@ def multi_head_loop(
 
 
 class MultiHeadAttention(nn.Module):
-    """Self- and cross-attention with h heads of width d/h and the four projections w_q, w_k, w_v, w_o: `nn.Linear(d, d)` each."""
+    """Self- and cross-attention with h heads of width d/h and projections w_q, w_k, w_v, w_o: `nn.Linear(d, d)`."""
 
     def __init__(self, d: int, h: int):
         super().__init__()
@@ -82,6 +84,6 @@ def head_flops(n: int, d: int, h: int, d_h: int) -> int:
 def heads_as_sum(
     heads: Float[Tensor, "b h n d_h"], w_o: Float[Tensor, "h*d_h d"]
 ) -> tuple[Float[Tensor, "b h n d"], Float[Tensor, "b n d"]]:
-    """What each head adds to the output, head_i W_O[i] with W_O[i] the i-th block of d_h rows, and the sum over the heads."""
+    """What each head adds to the output, head_i W_O[i] W_O[i] the i-th block of d_h rows, and the sum over heads."""
     parts = heads @ w_o.unflatten(0, (heads.shape[1], -1))
     return parts, parts.sum(dim=1)

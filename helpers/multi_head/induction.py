@@ -1,4 +1,4 @@
-"""Heads made by hand, and the circuit of two that completes a pattern: A B … A → B (Elhage et al., 2021; Olsson et al., 2022).
+"""Heads made by hand, and the circuit that completes a pattern: A B … A → B (Elhage et al., 2021; Olsson et al., 2022).
 
 A token's row has three parts: which token it is (v columns), an empty part to write into (v columns), and its position
 (n columns), so d = 2v + n. Token 0 is the start token: it stands at position 0 and nowhere else.
@@ -54,7 +54,7 @@ def first_token_head(v: int, n: int) -> tuple[Tensor, Tensor]:
 
 
 def induction_head(v: int, n: int) -> Head:
-    """Attends to the tokens that came after an earlier copy of this one, and writes them; rests on position 0 if there is none."""
+    """Attends to the tokens after earlier copies of this one, and writes them; rests on position 0 if there is none."""
     d, d_h = 2 * v + n, v + 1
     w_q, w_k, w_v, w_o = torch.zeros(d, d_h), torch.zeros(d, d_h), torch.zeros(d, v), torch.zeros(v, d)
     w_q[:v, :v] = 2 * STRENGTH * math.sqrt(d_h) * torch.eye(v)  # "who comes after a token like me?"

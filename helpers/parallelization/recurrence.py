@@ -1,7 +1,7 @@
 """Recurrences: a tanh RNN, whose states must wait for each other, and a linear one, whose states need not.
 
-The linear one is a scan with an associative operator (Blelloch, 1990, section 1.4), which is what Mamba-style models use
-(Gu & Dao, 2023, section 3.3.2).
+The linear one is a scan with an associative operator (Blelloch, 1990, section 1.4), which is what Mamba-style models
+use (Gu & Dao, 2023, section 3.3.2).
 """
 
 from collections.abc import Callable

@@ -44,7 +44,7 @@ def writing_schedule(layers: int, n: int) -> Int[Tensor, "layers n"]:
 
 
 def pipeline_steps(layers: int, micro_batches: int) -> tuple[int, float]:
-    """Steps of a pipeline with a layer on each device, and the share of device time that is idle (Huang et al., 2019)."""
+    """Steps of a pipeline with a layer on each device, and the share of its time that is idle (Huang et al., 2019)."""
     steps = micro_batches + layers - 1
     return steps, (layers - 1) / steps
 

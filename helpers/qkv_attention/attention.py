@@ -50,5 +50,5 @@ def permutation_gap(
 
 
 def parameter_counts(n: int, d: int) -> tuple[int, int, int, int, int]:
-    """Weights and biases of the Q, K, V projections; attention weights; weights and biases of one dense n·d → n·d layer."""
+    """Weights and biases of the Q, K, V projections; attention weights; those of a dense n·d → n·d layer."""
     return 3 * d**2, 3 * d, n**2, (n * d) ** 2, n * d

@@ -27,7 +27,7 @@ def query_for_pair(keys: Float[Tensor, "n d"], a: int, b: int) -> Float[Tensor, 
 
 
 def same_output_other_weights(weights: Float[Tensor, "n"], values: Float[Tensor, "n d"]) -> Float[Tensor, "n"]:
-    """Other attention weights with the same output: a step along a direction z with z V = 0 and Σ z = 0. Needs n ≥ d + 2."""
+    """Other attention weights with the same output: a step along some z with z V = 0 and Σ z = 0. Needs n ≥ d + 2."""
     constraints = torch.cat([values, torch.ones(len(values), 1)], dim=1).double()  # (n, d + 1)
     direction = torch.linalg.svd(constraints.mT).Vh[-1].to(weights.dtype)  # (n,), in the null space
     longest = (weights / -direction)[direction < 0].min()  # the step at which the first weight falls to 0

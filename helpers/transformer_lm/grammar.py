@@ -1,11 +1,12 @@
 """A small grammar of little stories, and how much of them is chance: the floor of every loss curve in this unit.
 
-    Ada Stone meets Leo Hill . Leo Hill sees two dogs ( old [ grey ] ) that hop left left right left right right right left again left
-    left right left right right right left . so say Ada Stone and Leo Hill
+    Ada Stone meets Leo Hill . Leo Hill sees two dogs ( old [ grey ] ) that hop left left right left right right right
+    left again left left right left right right right left . so say Ada Stone and Leo Hill
 
-To predict the next word well, a model must look back: the verb agrees with a noun several words before it, the bracket that was opened last
-closes first, a surname follows its first name, a dance is danced again step by step, and the story ends with the names it began with. What
-is left is chance, and the grammar says how much: every choice is a uniform draw from a short list.
+To predict the next word well, a model must look back: the verb agrees with a noun several words before it, the bracket
+that was opened last closes first, a surname follows its first name, a dance is danced again step by step, and the story
+ends with the names it began with. What is left is chance, and the grammar says how much: every choice is a uniform draw
+from a short list.
 """
 
 import math
@@ -31,9 +32,27 @@ ADJECTIVES = ("brown", "grey", "happy", "old", "quiet", "small")
 CLOSES = {"(": ")", "[": "]"}
 DEEPEST, MOST, DANCE = 2, 2, 8  # brackets within brackets; sentences in a story; steps of a dance
 VOCABULARY = (
-    "<end>", ".", "meets", "sees", "that", "again", "so", "say", "and", *CLOSES, *CLOSES.values(), *NOUNS, *FIRST, *LAST,
-    *NOUNS["one"], *NOUNS["two"], *VERBS["one"], *VERBS["two"], *STEPS, *ADJECTIVES,
-)  # fmt: skip
+    "<end>",
+    ".",
+    "meets",
+    "sees",
+    "that",
+    "again",
+    "so",
+    "say",
+    "and",
+    *CLOSES,
+    *CLOSES.values(),
+    *NOUNS,
+    *FIRST,
+    *LAST,
+    *NOUNS["one"],
+    *NOUNS["two"],
+    *VERBS["one"],
+    *VERBS["two"],
+    *STEPS,
+    *ADJECTIVES,
+)
 END, IGNORED = 0, -100  # the token at both edges of a story; a target that costs nothing
 NUMBER = {word: number for number, word in enumerate(VOCABULARY)}
 Choose = Callable[[Sequence[str]], str]
@@ -78,7 +97,7 @@ def _thing(choose: Choose) -> Iterator[str]:
 
 
 def _inside(choose: Choose, closing: str, depth: int) -> Iterator[str]:
-    """After an opening bracket: an adjective, a bracket within the bracket or not, and the closing bracket that fits."""
+    """After an opening bracket: an adjective, a bracket within it or not, and the closing bracket that fits."""
     yield choose(ADJECTIVES)
     word = choose((closing, closing, *CLOSES)) if depth < DEEPEST else closing
     if word in CLOSES:
@@ -93,7 +112,8 @@ def story(chance: random.Random) -> list[str]:
 
 
 def surprises(words: Sequence[str]) -> list[float]:
-    """−log p in nats of each word of a story and of the end token after it, given the words before: 0 where nothing is left to chance.
+    """−log p in nats of each word of a story and of the end token after it, given the words before: 0 where nothing is
+    left to chance.
 
     ValueError if the grammar can't make these words.
     """
@@ -131,7 +151,8 @@ def is_story(words: Sequence[str]) -> bool:
 def kinds(words: Sequence[str]) -> list[str]:
     """Of what kind the place of each word of a story is, and that of the end token after it.
 
-    What has come before decides, never the word itself: so no model that sees only the past gets below the floor of a kind either.
+    What has come before decides, never the word itself: so no model that sees only the past gets below the floor of a
+    kind either.
     """
     return [_kind(words[:place]) for place in range(len(words) + 1)]
 
@@ -151,7 +172,7 @@ def _kind(before: Sequence[str]) -> str:
 
 
 def expected_by_kind() -> dict[str, tuple[float, float]]:
-    """For each kind of place, of a story: the mean of its choices' entropies in nats, and the mean number of such places."""
+    """For each kind of place, of a story: the mean of its choices' entropies in nats, and of their number."""
     log, sentences = math.log, sum((2 / 3) ** index for index in range(MOST))  # a story goes on with probability 2/3
     goes_on = sum((2 / 3) ** index for index in range(MOST - 1)) * log(3)  # another sentence, about whom, or the end
     names = log(len(FIRST) * (len(FIRST) - 1)) + log(len(LAST) * (len(LAST) - 1)) + log(2)  # whose they are, who sees
@@ -168,7 +189,7 @@ def expected_by_kind() -> dict[str, tuple[float, float]]:
 
 
 def _brackets(depth: int) -> tuple[float, float, float]:
-    """After an opening bracket: nats and number of the places where one may close, and the number of adjectives. All are means."""
+    """After an opening bracket: nats and number of the places where one may close, and of adjectives. All are means."""
     if depth == DEEPEST:
         return 0.0, 1.0, 1.0
     nats, places, adjectives = _brackets(depth + 1)
@@ -182,7 +203,8 @@ def expected_nats_and_tokens() -> tuple[float, float]:
 
 
 def entropy_per_token() -> float:
-    """The entropy rate in nats: the expected surprise of a story over its expected length. No model that sees only the past gets below it."""
+    """The entropy rate in nats: the expected surprise of a story over its expected length. No model that sees only the
+    past gets below it."""
     nats, tokens = expected_nats_and_tokens()
     return nats / tokens
 

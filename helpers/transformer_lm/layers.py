@@ -1,4 +1,4 @@
-"""The small parts of a block as functions: norms, feed-forward networks, the residual stream, and the order in which they meet."""
+"""The small parts of a block as functions: norms, feed-forward networks, the residual stream, and their order."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,7 +11,8 @@ from torch import Tensor
 def layer_norm(
     x: Float[Tensor, "*batch d"], weight: Float[Tensor, "d"], bias: Float[Tensor, "d"], eps: float = 1e-5
 ) -> Float[Tensor, "*batch d"]:
-    """weight · (x − mean) / √(variance + ε) + bias over the features of each token (Ba et al., 2016, equation 4); the variance divides by d."""
+    """weight · (x − mean) / √(variance + ε) + bias over the features of each token (Ba et al., 2016, equation 4); the
+    variance divides by d."""
     centred = x - x.mean(dim=-1, keepdim=True)
     return weight * centred / torch.sqrt((centred**2).mean(dim=-1, keepdim=True) + eps) + bias
 
@@ -43,7 +44,7 @@ def swiglu(
 
 
 def residual(x: Float[Tensor, "*batch n d"], layers: Sequence[Callable]) -> Float[Tensor, "L+1 *batch n d"]:
-    """The stream before the first layer and after each: x_0 = x, x_{l+1} = x_l + layer_l(x_l) (He et al., 2016, equation 1)."""
+    """The stream before and after each layer: x_0 = x, x_{l+1} = x_l + layer_l(x_l) (He et al., 2016, equation 1)."""
     stream = [x]
     for layer in layers:
         stream.append(stream[-1] + layer(stream[-1]))
@@ -58,8 +59,8 @@ def transformer_block(
     norm_2: Callable,
     pre_norm: bool,
 ) -> Float[Tensor, "*batch n d"]:
-    """Pre-norm: x + f(norm(x)), post-norm: norm(x + f(x)); first with attention and norm_1, then with feed_forward and norm_2
-    (Xiong et al., 2020, table 1)."""
+    """Pre-norm: x + f(norm(x)), post-norm: norm(x + f(x)); first with attention and norm_1, then with feed_forward and
+    norm_2 (Xiong et al., 2020, table 1)."""
     for layer, norm in ((attention, norm_1), (feed_forward, norm_2)):
         x = x + layer(norm(x)) if pre_norm else norm(x + layer(x))
     return x

@@ -1,7 +1,8 @@
 """Where a token stands, said in sines and cosines: added to the token, or turned into its queries and keys.
 
-Both ways use d/2 frequencies 1, …, 1/base that fall along the width, and both pair *neighbouring* features (0, 1), (2, 3), …, as
-the papers print them. (Some code bases pair feature i with i + d/2 instead: the same idea with the features in another order.)
+Both ways use d/2 frequencies 1, …, 1/base that fall along the width, and both pair *neighbouring* features (0, 1), (2,
+3), …, as the papers print them. (Some code bases pair feature i with i + d/2 instead: the same idea, the features
+reordered.)
 """
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 
 def frequencies(d: int, base: float = 10_000.0) -> Float[Tensor, "d/2"]:
-    """θ_i = base^(−2i/d), in float64: a position in the thousands times a rounded frequency would be a visible error."""
+    """θ_i = base^(−2i/d), in float64: a position in the thousands times a rounded frequency is visibly off."""
     return base ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
 
 
@@ -26,7 +27,8 @@ def binary_positions(n: int, d: int) -> Float[Tensor, "n d"]:
 
 
 def shift_rotation(k: int, d: int, base: float = 10_000.0) -> Float[Tensor, "d d"]:
-    """M with PE(t + k) = PE(t) M for every t (rows times M): a block [[cos kθ, −sin kθ], [sin kθ, cos kθ]] for each pair of columns."""
+    """M with PE(t + k) = PE(t) M for every t (rows times M): a block [[cos kθ, −sin kθ], [sin kθ, cos kθ]] for each
+    pair of columns."""
     angles = k * frequencies(d, base)
     cos, sin = angles.cos(), angles.sin()
     blocks = torch.stack([cos, -sin, sin, cos], dim=-1).unflatten(-1, (2, 2))  # (d/2, 2, 2)

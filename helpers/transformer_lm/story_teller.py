@@ -1,7 +1,7 @@
-"""A trained model that the course ships: it writes the little stories of unit 05, and later units run it without training it first.
+"""A trained model that the course ships: it writes the stories of unit 05, and later units just run it.
 
-The file beside this one holds the weights in 16 bits and the words that the tokens stand for. `story_teller` among the benchmarks
-makes it.
+The file beside this one holds the weights in 16 bits and the words that the tokens stand for. `story_teller` among the
+benchmarks makes it.
 """
 
 from pathlib import Path
@@ -16,7 +16,8 @@ WORDS, HEADS = "vocabulary", "heads"  # what the file holds beside the weights
 
 
 def story_teller(path: Path = WEIGHTS) -> tuple[DecoderLM, tuple[str, ...]]:
-    """The trained model, in float32 and without gradients, and its vocabulary: token t is word number t. Token 0 begins and ends a story."""
+    """The trained model, in float32 and without gradients, and its vocabulary: token t is word number t. Token 0 begins
+    and ends a story."""
     with np.load(path, allow_pickle=False) as file:
         weights = {name: torch.from_numpy(file[name]).float() for name in file.files if name not in (WORDS, HEADS)}
         vocabulary, heads = tuple(file[WORDS].tolist()), int(file[HEADS])

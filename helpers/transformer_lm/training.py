@@ -18,7 +18,8 @@ IGNORED = grammar.IGNORED
 def next_token_loss(
     logits: Float[Tensor, "b n v"], tokens: Int[Tensor, "b n"], lengths: Int[Tensor, "b"]
 ) -> Float[Tensor, ""]:
-    """The mean of −log p(token i + 1 | tokens 0 … i) over all pairs of real tokens; row r has lengths[r] of them, then padding."""
+    """The mean of −log p(token i + 1 | tokens 0 … i) over all pairs of real tokens; row r has lengths[r] of them, then
+    padding."""
     targets = tokens[:, 1:]
     real = torch.arange(1, tokens.shape[1], device=tokens.device) < lengths[:, None]
     log_p = logits[:, :-1].log_softmax(dim=-1).gather(-1, targets[..., None])[..., 0]
@@ -26,8 +27,8 @@ def next_token_loss(
 
 
 def learning_rate(step: int, steps: int, warm_up: int, peak: float, floor: float) -> float:
-    """The rate of step 0 … steps − 1: peak · (step + 1) / warm_up at first; then half a cosine from peak down towards floor
-    (warm-up: Vaswani et al., 2017, section 5.3; cosine: Loshchilov & Hutter, 2017, equation 5)."""
+    """The rate of step 0 … steps − 1: peak · (step + 1) / warm_up at first; then half a cosine from peak down towards
+    floor (warm-up: Vaswani et al., 2017, section 5.3; cosine: Loshchilov & Hutter, 2017, equation 5)."""
     if step < warm_up:
         return peak * (step + 1) / warm_up
     progress = (step - warm_up) / (steps - warm_up)
@@ -59,10 +60,11 @@ def train(
     model: nn.Module | None = None,
     watch: Callable[[int, float], None] | None = None,
 ) -> list[float]:
-    """One step of AdamW (Loshchilov & Hutter, 2019, algorithm 2) for each rate, on a batch of inputs and targets (−100: no target) each.
+    """One step of AdamW (Loshchilov & Hutter, 2019, algorithm 2) for each rate, on a batch of inputs and targets (−100:
+    no target) each.
 
-    Gradients longer than `clip` are shortened to it (Pascanu et al., 2013, algorithm 1). Returns the loss of every step, before it is taken;
-    `watch(step, loss)` is told too. Without a model it trains `small_model()`.
+    Gradients longer than `clip` are shortened to it (Pascanu et al., 2013, algorithm 1). Returns the loss of every
+    step, before it is taken; `watch(step, loss)` is told too. Without a model it trains `small_model()`.
     """
     model = small_model() if model is None else model
     optimiser = torch.optim.AdamW(parameter_groups(model, weight_decay), betas=(0.9, 0.95))
@@ -91,8 +93,8 @@ def stories(size: int, seed: int, device: str | torch.device = "cpu") -> Iterato
 
 @torch.no_grad()
 def held_out_by_kind(model: nn.Module, count: int = 2_000, seed: int = 10_000) -> dict[str, tuple[float, float]]:
-    """As `grammar.expected_by_kind`, measured: a story's loss in nats and its number of tokens at each kind of place, over `count` stories
-    of another seed than training's (a multiple of 100)."""
+    """As `grammar.expected_by_kind`, measured: a story's loss in nats and its number of tokens at each kind of place,
+    over `count` stories of another seed than training's (a multiple of 100)."""
     device = next(model.parameters()).device
     found = {kind: [0.0, 0] for kind in grammar.expected_by_kind()}
     for inputs, targets in islice(stories(100, seed, device), count // 100):
@@ -116,7 +118,8 @@ def mean_loss(by_kind: dict[str, tuple[float, float]]) -> float:
 
 
 def losses_by_kind(measured: dict[str, dict[str, tuple[float, float]]]) -> str:
-    """A table: each kind of place, its share of all tokens, its floor and the loss of each model there, in nats per token of that kind."""
+    """A table: each kind of place, its share of all tokens, its floor and the loss of each model there, in nats per
+    token of that kind."""
     floor = grammar.expected_by_kind()
     columns = {"floor": floor, **measured}
     lines = ["New stories, nats per token    tokens" + "".join(f"{name:>19}" for name in columns)]

@@ -1,7 +1,9 @@
-"""A decoder-only Transformer language model in one file: pre-norm blocks (Xiong et al., 2020), rotary positions (Su et al., 2021),
-grouped key/value heads (Ainslie et al., 2023), a tied output head (Press & Wolf, 2017), and a door for a key/value cache.
+"""A decoder-only Transformer language model in one file: pre-norm blocks (Xiong et al., 2020), rotary positions (Su et
+al., 2021), grouped key/value heads (Ainslie et al., 2023), a tied head (Press & Wolf, 2017), and a door for a key/value
+cache.
 
-Reads top to bottom: norm → attention → MLP → block → config → model. `bias` and `context` make it GPT-2's shape (Radford et al., 2019).
+Reads top to bottom: norm → attention → MLP → block → config → model. `bias` and `context` make it GPT-2's shape
+(Radford et al., 2019).
 """
 
 import math
@@ -38,7 +40,7 @@ class LayerNorm(nn.Module):
 
 
 class Attention(nn.Module):
-    """Masked self-attention with h query heads and h_kv key/value heads; query head i uses key/value head i // (h / h_kv)."""
+    """Masked self-attention with h query and h_kv key/value heads; query head i uses key/value head i // (h / h_kv)."""
 
     def __init__(self, d: int, h: int, h_kv: int, bias: bool = False, rotary: bool = True):
         super().__init__()
@@ -53,8 +55,8 @@ class Attention(nn.Module):
         mask: Float[Tensor, "#b n m"],
         cache: Cache | None = None,
     ) -> Float[Tensor, "b n d"]:
-        """mask is added to the scores: 0 where a token may attend, the least number of its dtype where not (−∞ would leave NaN in a
-        row without any 0)."""
+        """mask is added to the scores: 0 where a token may attend, the least number of its dtype where not (−∞ would
+        leave NaN in a row without any 0)."""
         q, k, v = (self.heads(project(x)) for project in (self.w_q, self.w_k, self.w_v))  # (b, h or h_kv, n, d_h)
         if self.rotary:  # turned before they are stored: a key never moves again
             q, k = (rotary_embedding(t, positions[:, None]) for t in (q, k))
@@ -97,8 +99,8 @@ class Block(nn.Module):
 class Config:
     """The sizes of a model. h divides d, h_kv divides h, and d / h is even (positions turn pairs of features).
 
-    bias: the projections and the MLP have biases. context: 0 for rotary positions; otherwise as many learned ones, added to an
-    embedding that is not scaled, as in GPT-2.
+    bias: the projections and the MLP have biases. context: 0 for rotary positions; otherwise as many learned ones,
+    added to an embedding that is not scaled, as in GPT-2.
     """
 
     vocabulary: int = 50
@@ -116,7 +118,7 @@ class Config:
 
     @property
     def parameters(self) -> int:
-        """Embedding (which is the output head too), and per block: q and o, k and v, the MLP, two norms; one norm at the end."""
+        """Embedding (the output head too), and per block: q and o, k and v, the MLP, two norms; one norm at the end."""
         d, d_kv = self.d, self.h_kv * self.d_h
         block = 2 * d**2 + 2 * d * d_kv + 8 * d**2 + 4 * d + self.bias * (2 * d + 2 * d_kv + 5 * d)
         return (self.vocabulary + self.context) * d + self.layers * block + 2 * d
@@ -144,8 +146,8 @@ class DecoderLM(nn.Module):
         """Logits of the n given tokens.
 
         cache: one a layer. The tokens come after those that it holds, and it holds them too afterwards.
-        real: which of all m tokens so far (cached ones too) are no padding. Padding stands on the left: it is attended by nobody,
-        and positions are counted from the first real token.
+        real: which of all m tokens so far (cached ones too) are no padding. Padding stands on the left: it is attended
+        by nobody, and positions are counted from the first real token.
         """
         n = tokens.shape[1]
         past = cache[0].length if cache else 0
@@ -161,7 +163,7 @@ class DecoderLM(nn.Module):
 
 
 def _positions_and_mask(n: int, past: int, real: Tensor | None, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Positions (b, n) of the n newest of m tokens, and who may attend to whom, (b, n, m). b is 1 where nothing is padded."""
+    """Positions (b, n) of the n newest of m tokens, and who sees whom, (b, n, m). b is 1 where nothing is padded."""
     m = past + n
     causal = torch.ones(n, m, dtype=torch.bool, device=device).tril(
         past

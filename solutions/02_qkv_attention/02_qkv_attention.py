@@ -9,7 +9,8 @@
 # %% [markdown]
 # # 02 · Queries, keys and values
 #
-# Attention is a lookup that is allowed to hesitate. A query asks. Keys answer, each a little. The values are mixed in proportion to the answers. Everything else in this course is built from that one step.
+# Attention is a lookup that is allowed to hesitate. A query asks. Keys answer, each a little. The values are mixed in
+# proportion to the answers. Everything else in this course is built from that one step.
 #
 # **After this unit you can**
 # - write a softmax that never overflows, and say what it does to scores;
@@ -21,7 +22,9 @@
 # **How to work.** Read a section, write the function, run the check below it. A check tells you what is wrong, not only
 # that something is. Hints are folded away: open one at a time. You have about 3¾ hours, and 30 points to earn.
 #
-# **For all functions here:** leave the inputs as they are (nowhere in this course may a function change them), and compute in the dtype that comes in or in a higher one: the checks use float64 too, and half precision. The result may have either dtype. (For 2.2 to 2.5 and 2.14 float32 is enough.) Gradients are checked in 2.11 alone.
+# **For all functions here:** leave the inputs as they are (nowhere in this course may a function change them), and
+# compute in the dtype that comes in or in a higher one: the checks use float64 too, and half precision. The result may
+# have either dtype. (For 2.2 to 2.5 and 2.14 float32 is enough.) Gradients are checked in 2.11 alone.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -48,11 +51,12 @@ setup()
 # count. That is more than a curiosity. Floating-point numbers end near $e^{88}$ (float32), so a score of 100 already
 # overflows. Subtract the largest score first, and the largest exponential is $e^0 = 1$.
 #
-# **By hand.** Scores 2, 1, 0. Subtract 2: 0, −1, −2. Exponentials: 1, 0.37, 0.14, with sum 1.50. Shares: 0.67, 0.24, 0.09.
-# One step of score is a factor of $e \approx 2.7$ in share.
+# **By hand.** Scores 2, 1, 0. Subtract 2: 0, −1, −2. Exponentials: 1, 0.37, 0.14, with sum 1.50. Shares: 0.67, 0.24,
+# 0.09. One step of score is a factor of $e \approx 2.7$ in share.
 #
-# Write it yourself: neither `torch.softmax` nor `F.softmax`, nor `log_softmax`. `torch.logsumexp` is allowed. Your function must be right for *all* finite scores, for scores near a
-# million too, and in half precision (float16, in rows of up to 100).
+# Write it yourself: neither `torch.softmax` nor `F.softmax`, nor `log_softmax`. `torch.logsumexp` is allowed. Your
+# function must be right for *all* finite scores, for scores near a million too, and in half precision (float16, in rows
+# of up to 100).
 
 # %%
 plots.softmax_steps([2.0, 1.0, 0.0, -1.0])
@@ -77,7 +81,8 @@ def softmax(x: Float[Tensor, "*shape"], dim: int) -> Float[Tensor, "*shape"]:
 # </details>
 # <details><summary>If the shares don't sum to 1 near a million</summary>
 #
-# Did you write $e^{x - \operatorname{logsumexp}(x)}$? Near a million, float32 keeps one digit after the point: the logarithm that is added to the maximum is rounded away. Subtract the maximum from the scores first.
+# Did you write $e^{x - \operatorname{logsumexp}(x)}$? Near a million, float32 keeps one digit after the point: the
+# logarithm that is added to the maximum is rounded away. Subtract the maximum from the scores first.
 # </details>
 # <details><summary>If you see NaN</summary>
 #
@@ -101,8 +106,8 @@ check.softmax(softmax, points=2, cases=hidden.softmax)
 #
 # The keys are the rows of $K$. The keys compete: the weights sum to 1, so what one gains the others lose.
 #
-# **By hand.** $q = (1, 0)$; keys $(2, 1)$, $(0, 3)$, $(1, -1)$. Scores: 2, 0, 1. Weights: 0.67, 0.09, 0.24. The longest key is
-# not the winner: it stands at a right angle to the query, so all its length counts for nothing.
+# **By hand.** $q = (1, 0)$; keys $(2, 1)$, $(0, 3)$, $(1, -1)$. Scores: 2, 0, 1. Weights: 0.67, 0.09, 0.24. The longest
+# key is not the winner: it stands at a right angle to the query, so all its length counts for nothing.
 #
 # **Before you run the picture:** if the query were twice as long, would the largest weight rise or fall?
 
@@ -114,7 +119,8 @@ plots.query_among_keys(query=(1, 0), keys=[(2, 1), (0, 3), (1, -1)])
 plots.query_among_keys(query=(2, 0), keys=[(2, 1), (0, 3), (1, -1)])
 
 # %% [markdown]
-# **Turn it.** Drag the slider: the query turns once around. Where must it point to give the longest key the largest weight? Is there a direction in which all three get the same?
+# **Turn it.** Drag the slider: the query turns once around. Where must it point to give the longest key the largest
+# weight? Is there a direction in which all three get the same?
 
 # %%
 plots.query_turned(keys=[(2, 1), (0, 3), (1, -1)])
@@ -129,7 +135,8 @@ def attention_weights(query: Float[Tensor, "d"], keys: Float[Tensor, "n d"]) -> 
 # %% [markdown]
 # <details><summary>Hint: all scores at once</summary>
 #
-# A matrix times a vector is the dot product of every row with that vector. From now on you may use `torch.softmax`. (Your own softmax must survive scores of 1,000.)
+# A matrix times a vector is the dot product of every row with that vector. From now on you may use `torch.softmax`.
+# (Your own softmax must survive scores of 1,000.)
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "attention_weights_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
@@ -142,12 +149,14 @@ check.attention_weights(attention_weights, points=1, cases=hidden.attention_weig
 # %% [markdown]
 # <details><summary>A query twice as long</summary>
 #
-# All scores double: 4, 0, 2. Their differences double with them, so the largest weight rises, from 0.67 to 0.87. A query's direction says what it wants, and its length how decidedly.
+# All scores double: 4, 0, 2. Their differences double with them, so the largest weight rises, from 0.67 to 0.87. A
+# query's direction says what it wants, and its length how decidedly.
 # </details>
 # <details><summary>The query turned</summary>
 #
-# The longest key has the largest weight while the query points between 45° and 194°, that is roughly its own way. No direction gives all three the same: that would be two equations,
-# $q \cdot (k_1 - k_2) = 0$ and $q \cdot (k_1 - k_3) = 0$, and in the plane only the zero vector solves both.
+# The longest key has the largest weight while the query points between 45° and 194°, that is roughly its own way. No
+# direction gives all three the same: that would be two equations, $q \cdot (k_1 - k_2) = 0$ and
+# $q \cdot (k_1 - k_3) = 0$, and in the plane only the zero vector solves both.
 # </details>
 #
 # ## 2.3 Mixing the values  ●○○ · 5 min · 1 point
@@ -163,7 +172,8 @@ check.attention_weights(attention_weights, points=1, cases=hidden.attention_weig
 # **By hand.** Weights 0.67, 0.09, 0.24 and values 10, 20, 30: the output is 6.7 + 1.8 + 7.2 = 15.7. It lies between the
 # smallest and the largest value, and always does. (If values are vectors, that holds for each entry by itself.)
 #
-# Values are vectors as a rule. Then the output lies somewhere in the **hull** of the values, nearest to those with large weights. It never leaves it, whatever the weights are:
+# Values are vectors as a rule. Then the output lies somewhere in the **hull** of the values, nearest to those with
+# large weights. It never leaves it, whatever the weights are:
 
 # %%
 plots.mixed_values(weights=[0.67, 0.09, 0.24], values=[(1, 1), (4, 5), (6, 1)])
@@ -195,12 +205,14 @@ check.attend(attend, points=1, cases=hidden.attend)
 #
 # Attention is soft, but it can be made to choose as sharply as you like. Here you write no attention at all. You choose
 # the **vectors**: $n$ queries, $n$ keys and $n$ values, such that `attend(queries[i], keys, values)` is `values[i]` to
-# within 0.001, for every $i$. All values must differ, otherwise there is nothing to choose: any two by at least 0.01 in some entry.
+# within 0.001, for every $i$. All values must differ, otherwise there is nothing to choose: any two by at least 0.01 in
+# some entry.
 #
-# The number of tokens $n$ is anything from 4 up to the width $d$, and $d$ may be in the hundreds. Your scores must be finite numbers in float32. The 0.001 is absolute: the larger your values are, the less weight may go astray.
+# The number of tokens $n$ is anything from 4 up to the width $d$, and $d$ may be in the hundreds. Your scores must be
+# finite numbers in float32. The 0.001 is absolute: the larger your values are, the less weight may go astray.
 #
-# **By hand.** If the right key scores 10 and three others score 0, the right one gets $e^{10}/(e^{10} + 3) = 0.99986$. (And with ninety-nine others?)
-# If it scores 1, it gets $e/(e + 3) = 0.48$.
+# **By hand.** If the right key scores 10 and three others score 0, the right one gets $e^{10}/(e^{10} + 3) = 0.99986$.
+# (And with ninety-nine others?) If it scores 1, it gets $e/(e + 3) = 0.48$.
 
 # %% nbgrader={"grade": false, "grade_id": "select_one_value", "locked": false, "schema_version": 3, "solution": true}
 def select_one_value(n: int, d: int) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"], Float[Tensor, "n d"]]:
@@ -215,8 +227,8 @@ def select_one_value(n: int, d: int) -> tuple[Float[Tensor, "n d"], Float[Tensor
 # %% [markdown]
 # <details><summary>Hint 1: which keys don't disturb each other?</summary>
 #
-# You want a query that has a high score with one key and a low one with all others. For which set of keys is that easiest?
-# (n ≤ d is a hint too.)
+# You want a query that has a high score with one key and a low one with all others. For which set of keys is that
+# easiest? (n ≤ d is a hint too.)
 # </details>
 # <details><summary>Hint 2: nearly there, but 0.48 instead of 1</summary>
 #
@@ -238,8 +250,8 @@ check.select_one_value(select_one_value, points=2, cases=hidden.select_one_value
 #
 # <!-- BEGIN MARK SCHEME -->
 # **Mark scheme (1 point).**
-# - ½ point: the keys are separable (for example orthogonal), so that each query can score high with one key and low with
-#   all others; without that (equal or collinear keys) no query can single one out.
+# - ½ point: the keys are separable (for example orthogonal), so that each query can score high with one key and low
+#   with all others; without that (equal or collinear keys) no query can single one out.
 # - ½ point: the gap between the scores is large (long queries or keys), so that the softmax saturates; without that the
 #   right key wins only by a small margin and the output is a mixture.
 #
@@ -247,25 +259,27 @@ check.select_one_value(select_one_value, points=2, cases=hidden.select_one_value
 # <!-- END MARK SCHEME -->
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "select_one_value_why", "locked": false, "points": 1, "schema_version": 3, "solution": true}
-# The keys are orthogonal, so query $i$, which points along key $i$, has score 0 with every other key. With equal keys all
-# scores would be equal, whatever the query. And the queries are long: the right score is 100 and the others 0, so the
-# softmax gives the right key $1/(1 + (n-1)e^{-100}) \approx 1$. With short queries the right key would only be a favourite, and the
-# output a mixture.
+# The keys are orthogonal, so query $i$, which points along key $i$, has score 0 with every other key. With equal keys
+# all scores would be equal, whatever the query. And the queries are long: the right score is 100 and the others 0, so
+# the softmax gives the right key $1/(1 + (n-1)e^{-100}) \approx 1$. With short queries the right key would only be a
+# favourite, and the output a mixture.
 
 # %% [markdown]
 # ## 2.5 Share attention out  ●●○ · 20 min · 2 points
 #
 # Now the opposite: no choice at all, or a choice of exactly two.
 #
-# **(a)** Given two keys that differ, in length or direction or both (by 0.01 or more in some entry), find a query that is **not zero** (its length is more than 0.001) and gives both the weight ½, to within 0.001. There is always
-# one if $d \ge 2$. The keys may agree in most of their entries. Their entries are less than 100 in size.
+# **(a)** Given two keys that differ, in length or direction or both (by 0.01 or more in some entry), find a query that
+# is **not zero** (its length is more than 0.001) and gives both the weight ½, to within 0.001. There is always one if
+# $d \ge 2$. The keys may agree in most of their entries. Their entries are less than 100 in size.
 #
-# **(b)** Given $n$ orthonormal keys (length 1, at right angles), find a query that gives ½ to key $a$, ½ to key $b$ ($a \ne b$), and together
-# less than 0.001 to all the others.
+# **(b)** Given $n$ orthonormal keys (length 1, at right angles), find a query that gives ½ to key $a$, ½ to key $b$
+# ($a \ne b$), and together less than 0.001 to all the others.
 #
 # Equal weights mean equal scores: $q \cdot k_1 = q \cdot k_2$, in other words $q \cdot (k_1 - k_2) = 0$.
 #
-# **Before you write:** does $q = k_1 + k_2$ solve (a)? Guess, then try it by hand with $k_1 = (2, 0)$ and $k_2 = (0, 1)$.
+# **Before you write:** does $q = k_1 + k_2$ solve (a)? Guess, then try it by hand with $k_1 = (2, 0)$ and
+# $k_2 = (0, 1)$.
 
 # %%
 guess_sum_of_keys = None  # "yes" or "no"
@@ -293,8 +307,8 @@ def query_for_pair(keys: Float[Tensor, "n d"], a: int, b: int) -> Float[Tensor, 
 # %% [markdown]
 # <details><summary>Hint 1 for (a): a right angle</summary>
 #
-# You need any vector at a right angle to $g = k_1 - k_2$. In the plane, $(g_2, -g_1)$ is one. In $d$ dimensions, take any vector
-# and subtract its part along $g$ (Gram–Schmidt).
+# You need any vector at a right angle to $g = k_1 - k_2$. In the plane, $(g_2, -g_1)$ is one. In $d$ dimensions, take
+# any vector and subtract its part along $g$ (Gram–Schmidt).
 # </details>
 # <details><summary>Hint 2 for (a): what if that gives zero?</summary>
 #
@@ -315,28 +329,35 @@ check.equal_attention(query_between, query_for_pair, points=2, cases=hidden.equa
 # %% [markdown]
 # <details><summary>The sum of the keys</summary>
 #
-# $q = (2, 1)$ scores $2 \cdot 2 = 4$ with $k_1$ and $1$ with $k_2$: weights 0.95 and 0.05. The sum prefers the longer key. It is right only where both keys are equally long.
+# $q = (2, 1)$ scores $2 \cdot 2 = 4$ with $k_1$ and $1$ with $k_2$: weights 0.95 and 0.05. The sum prefers the longer
+# key. It is right only where both keys are equally long.
 # </details>
 #
 # ## 2.6 Six ways to score  ●●○ · 25 min · 3 points
 #
-# The dot product is one way to compare a query with a key, and others came before it. Write all six for $n$ queries and $m$ keys
-# in one call (loops are allowed, but you won't need them). Entry $(i, j)$ of the result is query $i$ against key $j$. The result is scores: no softmax yet.
+# The dot product is one way to compare a query with a key, and others came before it. Write all six for $n$ queries and
+# $m$ keys in one call (loops are allowed, but you won't need them). Entry $(i, j)$ of the result is query $i$ against
+# key $j$. The result is scores: no softmax yet.
 #
-# In 2.2 the query was a column, and the scores were $K q$. From here on queries are **rows**, like keys: the formulas are written for one row $q$ and one row $k$. The result is always $n \times m$, also where $n$, $m$ or a width is 1.
-# No vector is zero, but some are short (0.001), and the cosine must not depend on that, in half precision either. (The squares of such numbers are lost there: normalise the rows first, or compute in a higher dtype.)
+# In 2.2 the query was a column, and the scores were $K q$. From here on queries are **rows**, like keys: the formulas
+# are written for one row $q$ and one row $k$. The result is always $n \times m$, also where $n$, $m$ or a width is 1.
+# No vector is zero, but some are short (0.001), and the cosine must not depend on that, in half precision either. (The
+# squares of such numbers are lost there: normalise the rows first, or compute in a higher dtype.)
 #
 # - **Cosine** (content-based): $\dfrac{q \cdot k}{\lVert q \rVert\,\lVert k \rVert}$. Only the direction counts.
 # - **Additive:** $\tanh(q W_q + k W_k) \cdot v$. A small network decides.
-# - **Location-based:** $q W$, with a column of $W$ for each of $m$ positions. The query names positions and ignores the keys.
+# - **Location-based:** $q W$, with a column of $W$ for each of $m$ positions. The query names positions and ignores the
+#   keys.
 # - **General:** $q\, W k^\top$. A learned way to compare; widths may differ.
 # - **Dot product:** $q \cdot k$. The cheapest: one matrix product.
 # - **Scaled dot product:** $q \cdot k / \sqrt d$. The same, at a spread that does not depend on $d$.
 #
-# (Cosine: Graves et al., 2014, section 3.3.1. Additive: Bahdanau et al., 2015, section 3.1. Location-based, general, dot: Luong et al., 2015, section 3.1. Scaled: Vaswani et al., 2017, section 3.2.1. Weng, 2018, has them in one table, which ours follows.)
+# (Cosine: Graves et al., 2014, section 3.3.1. Additive: Bahdanau et al., 2015, section 3.1. Location-based, general,
+# dot: Luong et al., 2015, section 3.1. Scaled: Vaswani et al., 2017, section 3.2.1. Weng, 2018, has them in one table,
+# which ours follows.)
 #
-# **By hand.** $q = (3, 4)$, $k = (6, 8)$: dot product 50; scaled 50/√2 = 35.4; cosine $50/(5 \cdot 10) = 1$. The cosine can't be
-# more than 1, so its softmax can never choose sharply. That is why it is used with a factor in front.
+# **By hand.** $q = (3, 4)$, $k = (6, 8)$: dot product 50; scaled 50/√2 = 35.4; cosine $50/(5 \cdot 10) = 1$. The cosine
+# can't be more than 1, so its softmax can never choose sharply. That is why it is used with a factor in front.
 
 # %% nbgrader={"grade": false, "grade_id": "score_functions", "locked": false, "schema_version": 3, "solution": true}
 def cosine_score(q: Float[Tensor, "n d"], k: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
@@ -400,16 +421,17 @@ def scaled_dot_score(q: Float[Tensor, "n d"], k: Float[Tensor, "m d"]) -> Float[
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "score_functions_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
-check.score_functions(cosine_score, additive_score, location_score, general_score, dot_score, scaled_dot_score, points=3)
+check.score_functions(cosine_score, additive_score, location_score, general_score, dot_score, scaled_dot_score,
+                      points=3)
 ### BEGIN HIDDEN TESTS
 from autograder.hidden import qkv_attention as hidden
-check.score_functions(cosine_score, additive_score, location_score, general_score, dot_score, scaled_dot_score, points=3,
-                      cases=hidden.score_functions)
+check.score_functions(cosine_score, additive_score, location_score, general_score, dot_score, scaled_dot_score,
+                      points=3, cases=hidden.score_functions)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **See it.** The same 6 queries and 8 keys of width 32 under all six. Which maps are flat? Which are nearly black and white?
-# What has the size of the scores to do with it?
+# **See it.** The same 6 queries and 8 keys of width 32 under all six. Which maps are flat? Which are nearly black and
+# white? What has the size of the scores to do with it?
 
 # %%
 torch.manual_seed(0)
@@ -426,21 +448,26 @@ plots.score_maps({
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# Flat: the cosine, whose scores spread by about 0.2. Nearly black and white: the dot product, the general and the additive score, which spread by 4 to 6. The scaled dot product and the location-based score, with a spread near 1, lie between. The softmax sees
-# differences of scores, so their size decides, whatever the vectors mean. The next section makes that exact.
+# Flat: the cosine, whose scores spread by about 0.2. Nearly black and white: the dot product, the general and the
+# additive score, which spread by 4 to 6. The scaled dot product and the location-based score, with a spread near 1, lie
+# between. The softmax sees differences of scores, so their size decides, whatever the vectors mean. The next section
+# makes that exact.
 # </details>
 #
 # ## 2.7 How far scores spread  ●●○ · 15 min · 1 point
 #
-# Why $\sqrt d$ and not $d$, or nothing? The argument is a footnote in the paper (Vaswani et al., 2017, footnote 4). Take queries and keys whose entries are independent, with mean 0 and variance $\sigma^2$. Their dot
-# product is a sum of $d$ terms $q_i k_i$.
+# Why $\sqrt d$ and not $d$, or nothing? The argument is a footnote in the paper (Vaswani et al., 2017, footnote 4).
+# Take queries and keys whose entries are independent, with mean 0 and variance $\sigma^2$. Their dot product is a sum
+# of $d$ terms $q_i k_i$.
 #
 # - Each term has mean 0.
-# - Since its mean is 0, a term's variance is $\operatorname{E}[q_i^2 k_i^2]$, and since $q_i$ and $k_i$ are independent, that is $\operatorname{E}[q_i^2] \operatorname{E}[k_i^2]$. How much is it?
+# - Since its mean is 0, a term's variance is $\operatorname{E}[q_i^2 k_i^2]$, and since $q_i$ and $k_i$ are
+#   independent, that is $\operatorname{E}[q_i^2] \operatorname{E}[k_i^2]$. How much is it?
 # - Variances of independent terms add up.
 # - Dividing a random number by $c$ divides its variance by $c^2$.
 #
-# Return three numbers as formulas in $d$ and $\sigma$ (nothing measured): the mean of $q \cdot k$, its variance, and the variance of $q \cdot k / \sqrt d$.
+# Return three numbers as formulas in $d$ and $\sigma$ (nothing measured): the mean of $q \cdot k$, its variance, and
+# the variance of $q \cdot k / \sqrt d$.
 #
 # **Check by hand:** with σ = 1 and d = 64, two thirds of all dot products lie within ±8 (one standard deviation).
 
@@ -454,8 +481,8 @@ def score_variance(d: int, sigma: float) -> tuple[float, float, float]:
 # %% [markdown]
 # <details><summary>Hint: E[q²]</summary>
 #
-# The variance of $q_i$ is $\operatorname{E}[q_i^2] - \operatorname{E}[q_i]^2$, and the mean is 0. So $\operatorname{E}[q_i^2] = \sigma^2$, and for the product of two such
-# numbers …
+# The variance of $q_i$ is $\operatorname{E}[q_i^2] - \operatorname{E}[q_i]^2$, and the mean is 0. So
+# $\operatorname{E}[q_i^2] = \sigma^2$, and for the product of two such numbers …
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "score_variance_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
@@ -466,7 +493,9 @@ check.score_variance(score_variance, points=1, cases=hidden.score_variance)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Measure it.** Draw 200 queries and 64 keys at each width. Look at the spread of the scores, and at the entropy of the softmax. Entropy says how undecided a query is: 6 bits means that all 64 keys count alike, 0 bits that one key takes all.
+# **Measure it.** Draw 200 queries and 64 keys at each width. Look at the spread of the scores, and at the entropy of
+# the softmax. Entropy says how undecided a query is: 6 bits means that all 64 keys count alike, 0 bits that one key
+# takes all.
 #
 # **Predict first:** as d grows, where does the entropy go without the scale? And where does it go with it?
 
@@ -494,8 +523,9 @@ plots.score_spread(widths, plain, {"q·k": without, "q·k / √d": scaled}, keys
 #
 # ## 2.8 A worked example  ●○○ · 3 min · 1 point
 #
-# A query has the scores $q \cdot k_1 = 112$ and $q \cdot k_2 = 96$ with two words, and $d = 64$. Which weights does *scaled* dot-product attention
-# give the two words? Work it out on paper (you'll need $e^2 \approx 7.39$) and return both numbers, rounded to two decimals or better.
+# A query has the scores $q \cdot k_1 = 112$ and $q \cdot k_2 = 96$ with two words, and $d = 64$. Which weights does
+# *scaled* dot-product attention give the two words? Work it out on paper (you'll need $e^2 \approx 7.39$) and return
+# both numbers, rounded to two decimals or better.
 
 # %% nbgrader={"grade": false, "grade_id": "two_word_example", "locked": false, "schema_version": 3, "solution": true}
 def two_word_example() -> tuple[float, float]:
@@ -514,15 +544,16 @@ check.two_word_example(two_word_example, points=1, cases=hidden.two_word_example
 # %% [markdown]
 # ## 2.9 When the softmax stops learning  ●●○ · 20 min · 2 points
 #
-# What is wrong with a softmax that has made up its mind? It can no longer learn anything else. Learning needs derivatives, so look
-# at them. Write $y = \operatorname{softmax}(z)$. Output $y_i$ depends on *every* input $z_j$, through the sum in the denominator:
+# What is wrong with a softmax that has made up its mind? It can no longer learn anything else. Learning needs
+# derivatives, so look at them. Write $y = \operatorname{softmax}(z)$. Output $y_i$ depends on *every* input $z_j$,
+# through the sum in the denominator:
 #
 # $$\frac{\partial y_i}{\partial z_j} = y_i (\delta_{ij} - y_j), \qquad J = \operatorname{diag}(y) - y\,y^\top$$
 #
 # ($\delta_{ij}$ is 1 if $i = j$ and 0 otherwise.)
 #
-# **By hand.** $z = (0, 0)$, so $y = (½, ½)$. The diagonal is $½ - ¼ = ¼$, the rest $-¼$. A row sums to 0. It must: the outputs always sum
-# to 1, so what one gains the others lose.
+# **By hand.** $z = (0, 0)$, so $y = (½, ½)$. The diagonal is $½ - ¼ = ¼$, the rest $-¼$. A row sums to 0. It must: the
+# outputs always sum to 1, so what one gains the others lose.
 #
 # **Watch it.** The scores of 2.1, all multiplied by a factor. Drag it up: what becomes of the derivatives?
 
@@ -560,33 +591,35 @@ plots.jacobians(softmax_jacobian, {
 # %% [markdown] nbgrader={"grade": false, "grade_id": "softmax_jacobian_why_question", "locked": true, "schema_version": 3, "solution": false}
 # ### What does the third picture mean?  ●●○ · 5 min · 1 point
 #
-# At $z = (-3, 1, 100, 5, -1)$ every entry of the Jacobian is practically 0. Say what this means for training: which gradients vanish, and
-# what has the $1/\sqrt d$ of section 2.7 to do with it?
+# At $z = (-3, 1, 100, 5, -1)$ every entry of the Jacobian is practically 0. Say what this means for training: which
+# gradients vanish, and what has the $1/\sqrt d$ of section 2.7 to do with it?
 #
 # <!-- BEGIN MARK SCHEME -->
 # **Mark scheme (1 point).**
-# - ½ point: by the chain rule every gradient that flows through the softmax into the scores (and so into queries, keys and
-#   their weights) is multiplied by this Jacobian and vanishes; the weights stay as they are even if they are wrong. The
-#   values still get gradients.
-# - ½ point: without the scale the scores grow like √d, so at large d the softmax saturates from the start; dividing by √d
-#   keeps the scores near 1, where the Jacobian isn't 0.
+# - ½ point: by the chain rule every gradient that flows through the softmax into the scores (and so into queries, keys
+#   and their weights) is multiplied by this Jacobian and vanishes; the weights stay as they are even if they are wrong.
+#   The values still get gradients.
+# - ½ point: without the scale the scores grow like √d, so at large d the softmax saturates from the start; dividing by
+#   √d keeps the scores near 1, where the Jacobian isn't 0.
 # <!-- END MARK SCHEME -->
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "softmax_jacobian_why", "locked": false, "points": 1, "schema_version": 3, "solution": true}
-# One output is 1 and the others are 0, so $y_i(\delta_{ij} - y_j)$ is 0 everywhere. The gradient with respect to the scores is the gradient with
-# respect to the weights times this matrix: zero. Nothing reaches the queries, the keys or the projections that made them. If
-# the chosen key is the wrong one, the layer can't learn that. (The values do get a gradient, but only the chosen one.) Unscaled scores have
-# standard deviation √d and start out saturated when d is large. Divided by √d their spread is 1, and the Jacobian is alive.
+# One output is 1 and the others are 0, so $y_i(\delta_{ij} - y_j)$ is 0 everywhere. The gradient with respect to the
+# scores is the gradient with respect to the weights times this matrix: zero. Nothing reaches the queries, the keys or
+# the projections that made them. If the chosen key is the wrong one, the layer can't learn that. (The values do get a
+# gradient, but only the chosen one.) Unscaled scores have standard deviation √d and start out saturated when d is
+# large. Divided by √d their spread is 1, and the Jacobian is alive.
 
 # %% [markdown]
 # ## 2.10 Where queries, keys and values come from  ●○○ · 10 min · 1 point
 #
-# In a Transformer all three are made from the same tokens. A sequence is a matrix $X$, a token a row, shape $(n, d)$; there may be any number of batch axes before these two. Three learned
-# matrices look at it in three ways:
+# In a Transformer all three are made from the same tokens. A sequence is a matrix $X$, a token a row, shape $(n, d)$;
+# there may be any number of batch axes before these two. Three learned matrices look at it in three ways:
 #
 # $$Q = X W_Q, \qquad K = X W_K, \qquad V = X W_V$$
 #
-# Row $i$ of $X W$ is token $i$ times $W$: every token is projected by itself, all by the same weights. No token sees another yet.
+# Row $i$ of $X W$ is token $i$ times $W$: every token is projected by itself, all by the same weights. No token sees
+# another yet.
 #
 # Written out for the three tokens of "The cat is", with $d = 4$ and $d_k = 2$:
 #
@@ -613,8 +646,8 @@ def qkv_projections(
 #
 # <details><summary>Hint: which side?</summary>
 #
-# Write the shapes under the letters: (n, d) and (d, d_k). Only one order fits. In many papers tokens are *columns*, and then
-# it is W X. In code, tokens are rows.
+# Write the shapes under the letters: (n, d) and (d, d_k). Only one order fits. In many papers tokens are *columns*, and
+# then it is W X. In code, tokens are rows.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "qkv_projections_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
@@ -627,29 +660,32 @@ check.qkv_projections(qkv_projections, points=1, cases=hidden.qkv_projections)
 # %% [markdown]
 # ## 2.11 Scaled dot-product attention  ●●○ · 15 min · 4 points
 #
-# So far one query looked at a handful of keys. A layer has $n$ queries and $m$ keys, and wants all $n \cdot m$ scores at once. That is
-# one matrix product (Vaswani et al., 2017, equation 1):
+# So far one query looked at a handful of keys. A layer has $n$ queries and $m$ keys, and wants all $n \cdot m$ scores
+# at once. That is one matrix product (Vaswani et al., 2017, equation 1):
 #
 # $$\operatorname{attention}(Q, K, V) = \operatorname{softmax}\!\left(\frac{Q K^\top}{\sqrt{d}}\right) V$$
 #
-# Here $d$ is the width of queries and keys, called $d_k$ in 2.10. (Papers write $\sqrt{d_k}$.) A layer is there to be trained, so its gradients are checked too.
+# Here $d$ is the width of queries and keys, called $d_k$ in 2.10. (Papers write $\sqrt{d_k}$.) A layer is there to be
+# trained, so its gradients are checked too.
 #
-# Read it from the inside. Row $i$ of $Q K^\top$ holds query $i$'s score with every key. The softmax turns that row into weights that
-# sum to 1. The product with $V$ mixes the values with those weights.
+# Read it from the inside. Row $i$ of $Q K^\top$ holds query $i$'s score with every key. The softmax turns that row into
+# weights that sum to 1. The product with $V$ mixes the values with those weights.
 #
-# **By hand.** Two keys, $d = 4$, and a query that scores 4 and 2. Divide by $\sqrt 4 = 2$: 2 and 1. The softmax gives 0.73 and 0.27. So the
-# output is 0.73 of the first value and 0.27 of the second.
+# **By hand.** Two keys, $d = 4$, and a query that scores 4 and 2. Divide by $\sqrt 4 = 2$: 2 and 1. The softmax gives
+# 0.73 and 0.27. So the output is 0.73 of the first value and 0.27 of the second.
 #
-# There may be any number of batch axes (or none), and any floating-point dtype, half precision too (where $q \cdot k$ fits in). Rows of scores may lie far apart.
+# There may be any number of batch axes (or none), and any floating-point dtype, half precision too (where $q \cdot k$
+# fits in). Rows of scores may lie far apart.
 #
-# **Before you write any code:** `Q` is 3×4 and `K` is 5×4. How many numbers does the softmax normalise together, 3 or 5?
+# **Before you write any code:** `Q` is 3×4 and `K` is 5×4. How many numbers does the softmax normalise together, 3 or
+# 5?
 
 # %%
 guess_normalised_together = None  # 3 or 5
 
 # %% [markdown]
-# **Watch it.** Four words with small whole numbers, from the words to the outputs. Step through with the buttons or the arrow keys, and say what comes next before you press. (The
-# same sentence comes back in 03, 04, 06, 08 and 09.)
+# **Watch it.** Four words with small whole numbers, from the words to the outputs. Step through with the buttons or the
+# arrow keys, and say what comes next before you press. (The same sentence comes back in 03, 04, 06, 08 and 09.)
 
 # %%
 plots.attention_flow()
@@ -696,11 +732,12 @@ check.scaled_dot_product_attention(scaled_dot_product_attention, points=4, cases
 # %% [markdown]
 # <details><summary>Three or five?</summary>
 #
-# Five. The scores are 3×5, and a row holds one query's scores with all five keys. The softmax makes that row sum to 1, three times over.
+# Five. The scores are 3×5, and a row holds one query's scores with all five keys. The softmax makes that row sum to 1,
+# three times over.
 # </details>
 #
-# **See it.** "The cat is", with weights chosen by hand. Each token is a one-hot vector. The query of *is* points at the key of *cat*: a
-# verb looks for its subject. The other two ask for nothing, so they look at all words alike.
+# **See it.** "The cat is", with weights chosen by hand. Each token is a one-hot vector. The query of *is* points at the
+# key of *cat*: a verb looks for its subject. The other two ask for nothing, so they look at all words alike.
 
 # %%
 x, w_k = torch.eye(3), torch.eye(3)                              # tokens The, cat, is
@@ -711,12 +748,14 @@ plots.attention_map(torch.softmax((x @ w_q) @ (x @ w_k).T / math.sqrt(d), dim=-1
 # %% [markdown]
 # ## 2.12 Attention does not know the order  ●●○ · 15 min · 1 point
 #
-# Shuffle the tokens of a sentence, and what happens to the output of self-attention? Let $P$ be a permutation matrix (your function may rely on that): $P X$ has the
-# rows of $X$ in another order. Measure by how much a layer's answer to the shuffled tokens differs from the shuffled answer:
+# Shuffle the tokens of a sentence, and what happens to the output of self-attention? Let $P$ be a permutation matrix
+# (your function may rely on that): $P X$ has the rows of $X$ in another order. Measure by how much a layer's answer to
+# the shuffled tokens differs from the shuffled answer:
 #
 # $$\text{gap} = \max \lvert\, \mathrm{layer}(P X) - P\,\mathrm{layer}(X) \,\rvert$$
 #
-# A layer with gap 0 for every $P$ is **permutation-equivariant**. Return the gap, a tensor or a plain number, as it comes out: whoever reads it decides what is small enough to be rounding.
+# A layer with gap 0 for every $P$ is **permutation-equivariant**. Return the gap, a tensor or a plain number, as it
+# comes out: whoever reads it decides what is small enough to be rounding.
 #
 # **Predict:** is the gap of self-attention 0, apart from rounding? And if a position is added to every token first?
 
@@ -765,43 +804,51 @@ plots.permutation_gaps(permutation_gap, {
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# Without positions the gap is rounding, about $10^{-6}$, in every order. With positions it is not: a shuffled token gets the position of its new place, and its query, key and value change.
+# Without positions the gap is rounding, about $10^{-6}$, in every order. With positions it is not: a shuffled token
+# gets the position of its new place, and its query, key and value change.
 # </details>
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "permutation_equivariance_proof_question", "locked": true, "schema_version": 3, "solution": false}
 # ### Prove it  ●●○ · 10 min · 1 point
 #
-# Show that $\mathrm{Sa}(PX) = P\,\mathrm{Sa}(X)$ for every permutation matrix $P$, where $\mathrm{Sa}(X) = \operatorname{softmax}(Q K^\top\!/\sqrt d)\,V$ and $Q, K, V$ are the projections of $X$.
-# Three lines are enough. Where does the proof use that the softmax runs along rows?
+# Show that $\mathrm{Sa}(PX) = P\,\mathrm{Sa}(X)$ for every permutation matrix $P$, where
+# $\mathrm{Sa}(X) = \operatorname{softmax}(Q K^\top\!/\sqrt d)\,V$ and $Q, K, V$ are the projections of $X$. Three lines
+# are enough. Where does the proof use that the softmax runs along rows?
 #
 # <!-- BEGIN MARK SCHEME -->
 # **Mark scheme (1 point).**
 # - ¼: the projections of PX are PQ, PK, PV.
 # - ¼: the scores become PQ (PK)ᵀ = P (QKᵀ) Pᵀ: rows and columns in the new order.
-# - ¼: softmax(P S Pᵀ) = P softmax(S) Pᵀ, because the softmax of a row doesn't depend on where the row stands, and reordering a row's
-#   entries reorders their shares.
+# - ¼: softmax(P S Pᵀ) = P softmax(S) Pᵀ, because the softmax of a row doesn't depend on where the row stands, and
+#   reordering a row's entries reorders their shares.
 # - ¼: P A Pᵀ P V = P A V, because PᵀP = I.
 # <!-- END MARK SCHEME -->
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "permutation_equivariance_proof", "locked": false, "points": 1, "schema_version": 3, "solution": true}
-# The projections work on rows one by one: $(PX)W = P(XW)$, so $PX$ has queries $PQ$, keys $PK$, values $PV$. The scores are
-# $PQ(PK)^\top/\sqrt d = P S P^\top$ with $S = QK^\top/\sqrt d$. The softmax treats every row alike, and within a row it gives each entry its share wherever the entry
-# stands, so $\operatorname{softmax}(P S P^\top) = P A P^\top$ with $A = \operatorname{softmax}(S)$. Then $\mathrm{Sa}(PX) = P A P^\top P V = P A V = P\,\mathrm{Sa}(X)$, because $P^\top P = I$. (The third step
-# uses the rows: an entry is compared with the other keys of its own query alone, and those stay together.)
+# The projections work on rows one by one: $(PX)W = P(XW)$, so $PX$ has queries $PQ$, keys $PK$, values $PV$. The scores
+# are $PQ(PK)^\top/\sqrt d = P S P^\top$ with $S = QK^\top/\sqrt d$. The softmax treats every row alike, and within a
+# row it gives each entry its share wherever the entry stands, so $\operatorname{softmax}(P S P^\top) = P A P^\top$ with
+# $A = \operatorname{softmax}(S)$. Then $\mathrm{Sa}(PX) = P A P^\top P V = P A V = P\,\mathrm{Sa}(X)$, because
+# $P^\top P = I$. (The third step uses the rows: an entry is compared with the other keys of its own query alone, and
+# those stay together.)
 
 # %% [markdown]
 # ## 2.13 What it costs in parameters  ●○○ · 10 min · 2 points
 #
-# A layer of self-attention and a dense layer both let every output depend on every input. Count what each has to learn, and how many weights attention has to compute,
-# for $n$ tokens of width $d$, with one head and no projection of the output (both come in unit 04). Return whole numbers (`int`), exact to the last digit, by formulas: at the sizes of real models no memory holds the dense layer.
+# A layer of self-attention and a dense layer both let every output depend on every input. Count what each has to learn,
+# and how many weights attention has to compute, for $n$ tokens of width $d$, with one head and no projection of the
+# output (both come in unit 04). Return whole numbers (`int`), exact to the last digit, by formulas: at the sizes of
+# real models no memory holds the dense layer.
 #
 # 1. the learned **weights** of the three projections (each $d \to d$),
 # 2. their learned **biases**,
-# 3. the **attention weights**: one $\alpha$ for each query and each key, the key of its own token included. These are computed for every input, not learned;
+# 3. the **attention weights**: one $\alpha$ for each query and each key, the key of its own token included. These are
+#    computed for every input, not learned;
 # 4. the learned **weights** of one dense layer from all $d \cdot n$ inputs to all $d \cdot n$ outputs,
 # 5. the learned **biases** of that dense layer.
 #
-# **Check by hand:** $n = 2$, $d = 3$. A projection is *one* layer with 3 outputs, and both tokens go through it in turn: 3 biases, not 6. The dense layer takes both tokens at once: how many outputs does it have?
+# **Check by hand:** $n = 2$, $d = 3$. A projection is *one* layer with 3 outputs, and both tokens go through it in
+# turn: 3 biases, not 6. The dense layer takes both tokens at once: how many outputs does it have?
 
 # %% nbgrader={"grade": false, "grade_id": "parameter_counts", "locked": false, "schema_version": 3, "solution": true}
 def parameter_counts(n: int, d: int) -> tuple[int, int, int, int, int]:
@@ -818,28 +865,33 @@ check.parameter_counts(parameter_counts, points=2, cases=hidden.parameter_counts
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# With $n = 1000$ and $d = 512$ the dense layer would need $2.6 \cdot 10^{11}$ weights, and would work for sentences of exactly 1000 tokens. The projections
-# need 786,432, and work for any length. What attention must *compute* instead is $n^2$ weights, again for every input.
+# With $n = 1000$ and $d = 512$ the dense layer would need $2.6 \cdot 10^{11}$ weights, and would work for sentences of
+# exactly 1000 tokens. The projections need 786,432, and work for any length. What attention must *compute* instead is
+# $n^2$ weights, again for every input.
 #
 # ## 2.14 The same output from other weights  ●●● · 25 min · 2 points
 #
-# Attention maps make good pictures, and it is tempting to read them as reasons. Whether that is justified was hotly disputed (Jain & Wallace, 2019: no; Wiegreffe & Pinter, 2019: not so fast). You can build one of the facts behind it
+# Attention maps make good pictures, and it is tempting to read them as reasons. Whether that is justified was hotly
+# disputed (Jain & Wallace, 2019: no; Wiegreffe & Pinter, 2019: not so fast). You can build one of the facts behind it
 # yourself: with more keys than dimensions, many different weights give the *same* output (Brunner et al., 2020).
 #
-# Given weights $\alpha$ (each at least 0.001) and values $V$ (entries below 10 in size; some may be equal) with $n \ge d + 2$ rows, find **other** weights $\alpha'$ that are a valid distribution (none
-# negative, but for rounding below $10^{-6}$; sum 1) with $\alpha' V = \alpha V$ to within 0.001. Some weight must have changed by more than 0.0001, however many there are.
+# Given weights $\alpha$ (each at least 0.001) and values $V$ (entries below 10 in size; some may be equal) with
+# $n \ge d + 2$ rows, find **other** weights $\alpha'$ that are a valid distribution (none negative, but for rounding
+# below $10^{-6}$; sum 1) with $\alpha' V = \alpha V$ to within 0.001. Some weight must have changed by more than
+# 0.0001, however many there are.
 #
-# Move from $\alpha$ along a direction $z$ that changes neither output nor sum: $z V = 0$ keeps the output, $\sum_i z_i = 0$ keeps the sum. These are $d + 1$ equations for $n$
-# unknowns, so there is a solution as soon as $n \ge d + 2$.
+# Move from $\alpha$ along a direction $z$ that changes neither output nor sum: $z V = 0$ keeps the output,
+# $\sum_i z_i = 0$ keeps the sum. These are $d + 1$ equations for $n$ unknowns, so there is a solution as soon as
+# $n \ge d + 2$.
 #
-# **By hand.** One-dimensional values 1, 2, 3 and weights ⅓, ⅓, ⅓: output 2. The direction $z = (1, -2, 1)$ has $\sum z = 0$ and $zV = 1 - 4 + 3 = 0$. So ½, 0, ½
-# gives 2 as well. Which key "mattered"?
+# **By hand.** One-dimensional values 1, 2, 3 and weights ⅓, ⅓, ⅓: output 2. The direction $z = (1, -2, 1)$ has
+# $\sum z = 0$ and $zV = 1 - 4 + 3 = 0$. So ½, 0, ½ gives 2 as well. Which key "mattered"?
 
 # %% nbgrader={"grade": false, "grade_id": "same_output_other_weights", "locked": false, "schema_version": 3, "solution": true}
 def same_output_other_weights(weights: Float[Tensor, "n"], values: Float[Tensor, "n d"]) -> Float[Tensor, "n"]:
     """Other attention weights (not negative, sum 1) with the same output. n ≥ d + 2, each weight at least 0.001."""
     ### BEGIN SOLUTION
-    constraints = torch.cat([values, torch.ones(len(values), 1)], dim=1)  # (n, d + 1): z must be orthogonal to each column
+    constraints = torch.cat([values, torch.ones(len(values), 1)], dim=1)  # (n, d + 1): z is orthogonal to each column
     direction = torch.linalg.svd(constraints.T.double()).Vh[-1]  # the last right singular vector: in the null space
     longest = (weights / -direction)[direction < 0].min()  # here the first weight would reach 0
     return (weights + longest / 2 * direction).to(weights.dtype)
@@ -849,7 +901,8 @@ def same_output_other_weights(weights: Float[Tensor, "n"], values: Float[Tensor,
 # <details><summary>Hint 1: a direction in the null space</summary>
 #
 # Append a column of ones to V: an (n, d + 1) matrix. You want z with zᵀ times that matrix = 0. The rows of `Vh` from
-# `torch.linalg.svd(matrix.T)` beyond the rank are such directions: take the last one. (They are there only with `full_matrices=True`, which is the default.)
+# `torch.linalg.svd(matrix.T)` beyond the rank are such directions: take the last one. (They are there only with
+# `full_matrices=True`, which is the default.)
 # </details>
 # <details><summary>Hint 2: how far?</summary>
 #
@@ -870,45 +923,49 @@ plots.two_explanations(same_output_other_weights, torch.softmax(torch.randn(8), 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "same_output_other_weights_why_question", "locked": true, "schema_version": 3, "solution": false}
 # ### What follows?  ●●○ · 5 min · 1 point
 #
-# Somebody shows you an attention map and says: "The model decided this because it looked at this word." What does your construction say
-# about that sentence? And what does it *not* say? (Hint: could the model have produced your α′?)
+# Somebody shows you an attention map and says: "The model decided this because it looked at this word." What does your
+# construction say about that sentence? And what does it *not* say? (Hint: could the model have produced your α′?)
 #
 # <!-- BEGIN MARK SCHEME -->
 # **Mark scheme (1 point).**
-# - ½ point: the output doesn't determine the weights, so the weights alone are no explanation: others, with a different most-attended word,
-#   would have led to exactly the same result.
-# - ½ point: a limit of the argument: for instance the model's α comes from its queries and keys and it may be unable to produce α′ for this
-#   input; or the weights do say how the output was computed; or with n ≤ d + 1 (generic values) the weights are unique; or several layers mix the
-#   tokens, so that a position no longer stands for its word.
+# - ½ point: the output doesn't determine the weights, so the weights alone are no explanation: others, with a different
+#   most-attended word, would have led to exactly the same result.
+# - ½ point: a limit of the argument: for instance the model's α comes from its queries and keys and it may be unable to
+#   produce α′ for this input; or the weights do say how the output was computed; or with n ≤ d + 1 (generic values) the
+#   weights are unique; or several layers mix the tokens, so that a position no longer stands for its word.
 # <!-- END MARK SCHEME -->
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "same_output_other_weights_why", "locked": false, "points": 1, "schema_version": 3, "solution": true}
-# The layer's output is all that the rest of the model sees, and many sets of weights give that very output, some with another favourite word. So a
-# large weight doesn't show that the word was *needed*. It does say how this output was put together. And the argument has a limit: the
-# model can't choose any weights it likes, they come from its queries and keys, and perhaps no setting of them gives α′ on this input. To claim a
-# reason, change something (remove the word, perturb its value) and see whether the decision changes.
+# The layer's output is all that the rest of the model sees, and many sets of weights give that very output, some with
+# another favourite word. So a large weight doesn't show that the word was *needed*. It does say how this output was put
+# together. And the argument has a limit: the model can't choose any weights it likes, they come from its queries and
+# keys, and perhaps no setting of them gives α′ on this input. To claim a reason, change something (remove the word,
+# perturb its value) and see whether the decision changes.
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "why_same_size_question", "locked": true, "schema_version": 3, "solution": false}
 # ## 2.15 Why the same width?  ●○○ · 5 min · 1 point
 #
-# In a Transformer the output of an attention layer has the same shape as its input: $n$ tokens of width $d$. Nothing in the formula of 2.11 demands
-# it, since $d_v$ could be anything. Give two reasons why it is made so.
+# In a Transformer the output of an attention layer has the same shape as its input: $n$ tokens of width $d$. Nothing in
+# the formula of 2.11 demands it, since $d_v$ could be anything. Give two reasons why it is made so.
 #
 # <!-- BEGIN MARK SCHEME -->
 # **Mark scheme (1 point).** ½ point for each of two of these, or another good reason:
 # - the residual connection adds the layer's input to its output, so both need the same shape;
-# - layers can then be stacked, as many as wanted, all built alike (and the depth can be changed without touching anything else);
-# - every layer reads from and writes to one common space, so that a layer can be skipped, removed or exchanged, and features stay readable by later layers.
+# - layers can then be stacked, as many as wanted, all built alike (and the depth can be changed without touching
+#   anything else);
+# - every layer reads from and writes to one common space, so that a layer can be skipped, removed or exchanged, and
+#   features stay readable by later layers.
 # <!-- END MARK SCHEME -->
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "why_same_size", "locked": false, "points": 1, "schema_version": 3, "solution": true}
-# First, the residual connection: the layer computes $x + \mathrm{Sa}(x)$, and only tensors of one shape can be added. Second, stacking: if every layer
-# maps $(n, d)$ to $(n, d)$, any number of equal layers can follow each other.
+# First, the residual connection: the layer computes $x + \mathrm{Sa}(x)$, and only tensors of one shape can be added.
+# Second, stacking: if every layer maps $(n, d)$ to $(n, d)$, any number of equal layers can follow each other.
 
 # %% [markdown]
 # ## What you guessed, and what came out
 #
-# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one: there is something to explain.
+# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one:
+# there is something to explain.
 
 # %%
 from helpers.measuring.guesses import guesses
@@ -927,27 +984,33 @@ guesses({
 # ## What you have now
 #
 # - **softmax** shares 1 out among scores; only differences count; subtract the maximum.
-# - **Attention** is $\operatorname{softmax}(QK^\top/\sqrt d)\,V$: two matrix products with a softmax in between. Rows are queries, columns are keys.
+# - **Attention** is $\operatorname{softmax}(QK^\top/\sqrt d)\,V$: two matrix products with a softmax in between. Rows
+#   are queries, columns are keys.
 # - $\sqrt d$, because a dot product of $d$ independent terms has variance $d$, and a saturated softmax has no gradient.
 # - Attention treats its tokens as a **set**. Order must be added (unit 05) or enforced by a mask (unit 03).
 # - The weights say how an output was mixed, and not by themselves why.
 #
 # **Read more**
 #
-# - Bahdanau, Cho & Bengio (2015), *Neural Machine Translation by Jointly Learning to Align and Translate*: where it began, with the first attention maps.
-# - Vaswani et al. (2017), *Attention Is All You Need*, section 3.2: this unit in two pages. It names queries, keys and values.
+# - Bahdanau, Cho & Bengio (2015), *Neural Machine Translation by Jointly Learning to Align and Translate*: where it
+#   began, with the first attention maps.
+# - Vaswani et al. (2017), *Attention Is All You Need*, section 3.2: this unit in two pages. It names queries, keys and
+#   values.
 # - Weng (2018), *Attention? Attention!*, lilianweng.github.io: the family tree of score functions.
 # - Alammar (2018), *The Illustrated Transformer*, jalammar.github.io: the same matrices as pictures.
-# - Prince (2023), *Understanding Deep Learning*, the chapter on Transformers: a textbook's way through it, with problems like 2.13.
-# - Jain & Wallace (2019), *Attention is not Explanation*, and Wiegreffe & Pinter (2019), *Attention is not not Explanation*: read both, in this order.
+# - Prince (2023), *Understanding Deep Learning*, the chapter on Transformers: a textbook's way through it, with
+#   problems like 2.13.
+# - Jain & Wallace (2019), *Attention is not Explanation*, and Wiegreffe & Pinter (2019), *Attention is not not
+#   Explanation*: read both, in this order.
 #
-# **Next:** in unit 03 some keys become forbidden. It changes one line of your `scaled_dot_product_attention`, and makes it possible to train on all
-# positions of a text at once.
+# **Next:** in unit 03 some keys become forbidden. It changes one line of your `scaled_dot_product_attention`, and makes
+# it possible to train on all positions of a text at once.
 
 # %% [markdown]
 # ## Where you stand
 #
-# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here once more.
+# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here
+# once more.
 
 # %%
 check.progress(unit=2)

@@ -9,8 +9,8 @@
 # %% [markdown]
 # # 03 · Masking
 #
-# A mask says who may look at whom. It costs one line of code. With it a model learns from all positions of a text at once;
-# without it the same model learns to copy, and its loss tells you that all is well.
+# A mask says who may look at whom. It costs one line of code. With it a model learns from all positions of a text at
+# once; without it the same model learns to copy, and its loss tells you that all is well.
 #
 # **After this unit you can**
 # - write a mask as one condition on the position of a query and the position of a key;
@@ -19,11 +19,12 @@
 # - find out whether a model peeks into the future, by asking the model itself;
 # - say why a loss of nearly 0 can be the worst news of the day.
 #
-# **How to work.** Read a section, write the function, run the check below it. In every picture of a mask a row is a query, a
-# column is a key, and colour means *may attend*. You have about 3½ hours, and 24 points to earn.
+# **How to work.** Read a section, write the function, run the check below it. In every picture of a mask a row is a
+# query, a column is a key, and colour means *may attend*. You have about 3½ hours, and 24 points to earn.
 #
-# **In all exercises.** No tensor is empty: $n$, $m$, $d$ and the number of sequences are at least 1. Your functions leave their inputs as they are. No result is
-# less precise than its inputs (float64 stays float64). A more precise one is fine. Tensors of whole numbers come in int64. Gradients are looked at where a section says so (3.3 and 3.12).
+# **In all exercises.** No tensor is empty: $n$, $m$, $d$ and the number of sequences are at least 1. Your functions
+# leave their inputs as they are. No result is less precise than its inputs (float64 stays float64). A more precise one
+# is fine. Tensors of whole numbers come in int64. Gradients are looked at where a section says so (3.3 and 3.12).
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -42,26 +43,29 @@ setup()
 # %% [markdown]
 # ## 3.1 The causal mask  ●○○ · 10 min · 1 point
 #
-# A language model predicts the next token from those before it. So the query at position $i$ may look at the key at position $j$ only if
+# A language model predicts the next token from those before it. So the query at position $i$ may look at the key at
+# position $j$ only if
 #
 # $$j \le i$$
 #
-# That is the whole mask: one condition on two numbers. Write it for all pairs at once, and it becomes a matrix of True and
-# False. **True means: may attend.** PyTorch's `F.scaled_dot_product_attention` has the same convention, and `nn.MultiheadAttention` the
-# opposite one. Always ask which.
+# That is the whole mask: one condition on two numbers. Write it for all pairs at once, and it becomes a matrix of True
+# and False. **True means: may attend.** PyTorch's `F.scaled_dot_product_attention` has the same convention, and
+# `nn.MultiheadAttention` the opposite one. Always ask which.
 #
-# Sometimes there are fewer queries than keys: a model has read 4 tokens already and is given 3 more. Then the $n$ queries are
-# the *last* $n$ of $m$ positions. Query 0 stands at position $m - n$.
+# Sometimes there are fewer queries than keys: a model has read 4 tokens already and is given 3 more. Then the $n$
+# queries are the *last* $n$ of $m$ positions. Query 0 stands at position $m - n$.
 #
-# **By hand.** $n = 3$ queries, $m = 7$ keys. The first query stands at position 4, so it sees the keys 0, 1, 2, 3, 4: five of seven.
+# **By hand.** $n = 3$ queries, $m = 7$ keys. The first query stands at position 4, so it sees the keys 0, 1, 2, 3, 4:
+# five of seven.
 
 # %%
 position = torch.arange(7)
-plots.mask_grids({"the last three of seven": position[4:, None] >= position}, "The cat sat on the mat .".split(), size=2.6)
+last_three = position[4:, None] >= position
+plots.mask_grids({"the last three of seven": last_three}, "The cat sat on the mat .".split(), size=2.6)
 
 # %% [markdown]
-# The lengths may be anything, as long as $1 \le n \le m$. Every call makes a new tensor, with a cell of its own for every pair, because whoever gets a mask may
-# write into it.
+# The lengths may be anything, as long as $1 \le n \le m$. Every call makes a new tensor, with a cell of its own for
+# every pair, because whoever gets a mask may write into it.
 #
 # **Before you look at the next picture:** how many cells of the 6×6 mask are allowed?
 
@@ -105,16 +109,18 @@ check.causal_mask(causal_mask, points=1, cases=hidden.causal_mask)
 # %% [markdown]
 # <details><summary>How many cells?</summary>
 #
-# Row $i$ allows $i + 1$ keys: $1 + 2 + \dots + 6 = 21$ of 36. A little more than half, because the diagonal belongs to it.
+# Row $i$ allows $i + 1$ keys: $1 + 2 + \dots + 6 = 21$ of 36. A little more than half, because the diagonal belongs to
+# it.
 # </details>
 #
 # ## 3.2 What is it for?  ●○○ · 3 min · 1 point
 #
-# A model that *writes* text produces one token after the other. The future isn't there yet. So why does a causal language model have a
-# mask at all?
+# A model that *writes* text produces one token after the other. The future isn't there yet. So why does a causal
+# language model have a mask at all?
 #
 # - **a** It halves the work: only half of the $n^2$ scores are computed.
-# - **b** It lets all $n$ positions of a finished text be trained in one pass, each as if the rest had not been written yet.
+# - **b** It lets all $n$ positions of a finished text be trained in one pass, each as if the rest had not been written
+#   yet.
 # - **c** It is needed to write new text: without it the last token would look at tokens that don't exist yet.
 # - **d** It keeps padding out of the attention.
 #
@@ -137,15 +143,15 @@ check.what_is_it_for(what_is_it_for, points=1, cases=hidden.what_is_it_for)
 # %% [markdown]
 # ## 3.3 A softmax that doesn't see everything  ●●○ · 25 min · 3 points
 #
-# A hidden key must get weight 0, and the others must share the whole 1 among themselves, as if the hidden key did not exist. What must
-# its score be? The softmax takes exponentials, and only one score has the exponential 0:
+# A hidden key must get weight 0, and the others must share the whole 1 among themselves, as if the hidden key did not
+# exist. What must its score be? The softmax takes exponentials, and only one score has the exponential 0:
 #
 # $$e^{-\infty} = 0$$
 #
 # So: put $-\infty$ where the mask is False, then take the softmax.
 #
-# **By hand.** Scores 2, 1, 3, the third key hidden. Exponentials: 7.39, 2.72 and 0, with sum 10.11. Weights: 0.73, 0.27, 0. These are exactly the
-# weights of a softmax over 2 and 1 alone.
+# **By hand.** Scores 2, 1, 3, the third key hidden. Exponentials: 7.39, 2.72 and 0, with sum 10.11. Weights: 0.73,
+# 0.27, 0. These are exactly the weights of a softmax over 2 and 1 alone.
 
 # %%
 plots.masking_a_row([2.0, 1.0, 3.0, -0.5, 2.5], [True, True, False, True, False])
@@ -153,13 +159,17 @@ plots.masking_a_row([2.0, 1.0, 3.0, -0.5, 2.5], [True, True, False, True, False]
 # %% [markdown]
 # Three things go wrong in practice, and your function must survive all of them.
 #
-# - **A row with nothing allowed.** All exponentials are 0, and 0/0 is NaN. Such rows happen (a sequence that is all padding, a padded query). Give them weights 0, and
-#   finite gradients. It is best if the NaN never arises. If it does and you wipe it off afterwards (`nan_to_num`), what counts is how the $-\infty$ came in. With `masked_fill` all
-#   is well: its backward pass writes 0 there. With a mask of $-\infty$ that was *added* to the scores, the NaN comes back in the gradient.
-# - **Half precision.** Old code writes $-10^9$ for $-\infty$. The largest number in float16 is 65,504. Compute in the precision that comes in, or in a higher one.
+# - **A row with nothing allowed.** All exponentials are 0, and 0/0 is NaN. Such rows happen (a sequence that is all
+#   padding, a padded query). Give them weights 0, and finite gradients. It is best if the NaN never arises. If it does
+#   and you wipe it off afterwards (`nan_to_num`), what counts is how the $-\infty$ came in. With `masked_fill` all is
+#   well: its backward pass writes 0 there. With a mask of $-\infty$ that was *added* to the scores, the NaN comes back
+#   in the gradient.
+# - **Half precision.** Old code writes $-10^9$ for $-\infty$. The largest number in float16 is 65,504. Compute in the
+#   precision that comes in, or in a higher one.
 # - **Large scores, on either side of the mask.** A hidden score may be the largest of its row.
 #
-# The mask broadcasts: it may have a 1, or no axis at all, where the scores have a batch or heads. (`#` in the shape says so.)
+# The mask broadcasts: it may have a 1, or no axis at all, where the scores have a batch or heads. (`#` in the shape
+# says so.)
 
 # %% nbgrader={"grade": false, "grade_id": "masked_softmax", "locked": false, "schema_version": 3, "solution": true}
 def masked_softmax(
@@ -180,13 +190,14 @@ def masked_softmax(
 # </details>
 # <details><summary>Hint 2: rows with nothing allowed</summary>
 #
-# `mask.any(dim=-1, keepdim=True)` finds them. Leave such a row as it is until after the softmax: then its weights are finite,
-# and can be set to 0.
+# `mask.any(dim=-1, keepdim=True)` finds them. Leave such a row as it is until after the softmax: then its weights are
+# finite, and can be set to 0.
 # </details>
 # <details><summary>If the values are right and the gradients aren't</summary>
 #
-# If you added the mask, `nan_to_num` wipes the NaN off the result, but the backward pass goes through the softmax that made it, and multiplies by it. Where
-# does the first NaN arise? Or did you write into the result of the softmax (`weights[…] = 0`)? It is needed in the backward pass.
+# If you added the mask, `nan_to_num` wipes the NaN off the result, but the backward pass goes through the softmax that
+# made it, and multiplies by it. Where does the first NaN arise? Or did you write into the result of the softmax
+# (`weights[…] = 0`)? It is needed in the backward pass.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "masked_softmax_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -203,8 +214,8 @@ check.masked_softmax(masked_softmax, points=3, cases=hidden.masked_softmax)
 #
 # - **a** The softmax is faster that way: it has fewer entries to work on.
 # - **b** The softmax can't deal with entries that are 0.
-# - **c** After the softmax the hidden keys have had their say in the sum: the weights that are left don't add up to 1, and how much is
-#   missing depends on keys that nobody was allowed to see.
+# - **c** After the softmax the hidden keys have had their say in the sum: the weights that are left don't add up to 1,
+#   and how much is missing depends on keys that nobody was allowed to see.
 # - **d** The weights would become negative.
 
 # %% nbgrader={"grade": false, "grade_id": "why_before_softmax", "locked": false, "schema_version": 3, "solution": true}
@@ -224,17 +235,21 @@ check.why_before_softmax(why_before_softmax, points=1, cases=hidden.why_before_s
 # %% [markdown]
 # ## 3.5 Mask, then renormalise  ●●○ · 15 min · 1 point
 #
-# The mistake of 3.4 can be repaired. Set the hidden weights to 0 and divide each row by what is left of it. On paper that is the same as
-# masking before the softmax: with $A$ the allowed keys,
+# The mistake of 3.4 can be repaired. Set the hidden weights to 0 and divide each row by what is left of it. On paper
+# that is the same as masking before the softmax: with $A$ the allowed keys,
 #
 # $$\frac{e^{s_j} / \sum_k e^{s_k}}{\sum_{i \in A} e^{s_i} / \sum_k e^{s_k}} = \frac{e^{s_j}}{\sum_{i \in A} e^{s_i}}$$
 #
-# Show it in code, in this order: the softmax over *all* keys, then the mask. (Masking first is 3.3, and doesn't count here.) "What is left" is the sum of the weights that are kept, however small it is: no constant
-# in the denominator. If a hidden score is so high that nothing is left in floating point, 0/0 may be NaN: this way has that weakness, and the picture below shows it. (The lost share is then 1. A higher precision earns the points too, but it would spoil the picture.) Return two things: the renormalised weights, which the check compares with masking first; and for each row the **lost**
-# share, the attention that went to hidden keys and was taken away. (Added up or as 1 minus what is left: both are exact enough.)
+# Show it in code, in this order: the softmax over *all* keys, then the mask. (Masking first is 3.3, and doesn't count
+# here.) "What is left" is the sum of the weights that are kept, however small it is: no constant in the denominator. If
+# a hidden score is so high that nothing is left in floating point, 0/0 may be NaN: this way has that weakness, and the
+# picture below shows it. (The lost share is then 1. A higher precision earns the points too, but it would spoil the
+# picture.) Return two things: the renormalised weights, which the check compares with masking first; and for each row
+# the **lost** share, the attention that went to hidden keys and was taken away. (Added up or as 1 minus what is left:
+# both are exact enough.)
 #
-# **By hand.** Scores 2, 1, 3, the third hidden. Softmax over all: 0.24, 0.09, 0.67. Lost: 0.67. Left: 0.33. So 0.24/0.33 = 0.73 and 0.09/0.33 = 0.27,
-# as in 3.3.
+# **By hand.** Scores 2, 1, 3, the third hidden. Softmax over all: 0.24, 0.09, 0.67. Lost: 0.67. Left: 0.33. So
+# 0.24/0.33 = 0.73 and 0.09/0.33 = 0.27, as in 3.3.
 
 # %% nbgrader={"grade": false, "grade_id": "mask_then_renormalise", "locked": false, "schema_version": 3, "solution": true}
 def mask_then_renormalise(
@@ -262,8 +277,9 @@ check.mask_then_renormalise(mask_then_renormalise, points=1, cases=hidden.mask_t
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Measure it.** On paper the two ways are equal. Now let one *hidden* score rise, and watch the error of your function in three kinds of
-# floating-point numbers. **Predict first:** the smallest positive float16 is about $6 \cdot 10^{-8} = e^{-16.6}$. By how much must the hidden score lead before float16 gives up?
+# **Measure it.** On paper the two ways are equal. Now let one *hidden* score rise, and watch the error of your function
+# in three kinds of floating-point numbers. **Predict first:** the smallest positive float16 is about
+# $6 \cdot 10^{-8} = e^{-16.6}$. By how much must the hidden score lead before float16 gives up?
 
 # %%
 guess_lead = None  # a number
@@ -274,21 +290,25 @@ plots.renormalising_error(mask_then_renormalise, [torch.float16, torch.bfloat16,
 # %% [markdown] nbgrader={"grade": false, "grade_id": "mask_then_renormalise_precision_question", "locked": true, "schema_version": 3, "solution": false}
 # ### Where does the precision go?  ●●○ · 5 min · 1 point
 #
-# Explain the picture. Why does masking *after* the softmax lose precision, and in the end everything, as a hidden score rises? Why does masking *before*
-# the softmax not have this trouble, whatever the hidden scores are?
+# Explain the picture. Why does masking *after* the softmax lose precision, and in the end everything, as a hidden score
+# rises? Why does masking *before* the softmax not have this trouble, whatever the hidden scores are?
 #
 # <!-- BEGIN MARK SCHEME -->
 # **Mark scheme (1 point).**
-# - ½ point: the softmax over all keys subtracts the maximum, which is the hidden score; the allowed shares become as small as e^(−gap), fall below the
-#   smallest normal number of the dtype (digits are lost), then to 0, and renormalising gives 0/0. (Also good: 1 − lost cancels when lost is near 1.)
-# - ½ point: with −∞ first, the maximum is that of the allowed scores, so the largest allowed exponential is e^0 = 1 and the hidden scores enter nowhere.
+# - ½ point: the softmax over all keys subtracts the maximum, which is the hidden score; the allowed shares become as
+#   small as e^(−gap), fall below the smallest normal number of the dtype (digits are lost), then to 0, and
+#   renormalising gives 0/0. (Also good: 1 − lost cancels when lost is near 1.)
+# - ½ point: with −∞ first, the maximum is that of the allowed scores, so the largest allowed exponential is e^0 = 1 and
+#   the hidden scores enter nowhere.
 # <!-- END MARK SCHEME -->
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "mask_then_renormalise_precision", "locked": false, "points": 1, "schema_version": 3, "solution": true}
-# The softmax over all keys subtracts the largest score of the row, and that is the hidden one. The allowed keys get shares of about $e^{-\text{gap}}$. Dividing small
-# numbers by their small sum does no harm by itself, but there is a smallest number: below $6 \cdot 10^{-5}$ float16 keeps fewer and fewer digits, and below $6 \cdot 10^{-8}$ nothing.
-# Then all allowed shares are 0, and 0/0 is NaN. bfloat16 and float32 hold out until about $e^{-92}$ and $e^{-103}$. If $-\infty$ is put in first, the maximum is taken over the
-# allowed scores only. The largest allowed exponential is 1, however large the hidden scores were.
+# The softmax over all keys subtracts the largest score of the row, and that is the hidden one. The allowed keys get
+# shares of about $e^{-\text{gap}}$. Dividing small numbers by their small sum does no harm by itself, but there is a
+# smallest number: below $6 \cdot 10^{-5}$ float16 keeps fewer and fewer digits, and below $6 \cdot 10^{-8}$ nothing.
+# Then all allowed shares are 0, and 0/0 is NaN. bfloat16 and float32 hold out until about $e^{-92}$ and $e^{-103}$. If
+# $-\infty$ is put in first, the maximum is taken over the allowed scores only. The largest allowed exponential is 1,
+# however large the hidden scores were.
 
 # %% [markdown]
 # ## 3.6 Causal attention  ●●○ · 15 min · 2 points
@@ -299,12 +319,14 @@ plots.renormalising_error(mask_then_renormalise, [torch.float16, torch.bfloat16,
 # 2. the **weights**, their softmax along the keys;
 # 3. the **output**, weights times $V$.
 #
-# As in 3.1, the $n$ queries are the last $n$ of $m$ positions. Every row has something to see, so `torch.softmax` is safe here. It must work in half precision as well (float16, bfloat16), and without
-# `F.scaled_dot_product_attention`.
+# As in 3.1, the $n$ queries are the last $n$ of $m$ positions. Every row has something to see, so `torch.softmax` is
+# safe here. It must work in half precision as well (float16, bfloat16), and without `F.scaled_dot_product_attention`.
 #
-# **By hand.** The first row has one key: its weight is 1, whatever its score is. So the first output *is* the first value.
+# **By hand.** The first row has one key: its weight is 1, whatever its score is. So the first output *is* the first
+# value.
 #
-# **Watch it.** The four words of 2.11, with a mask. Before you press: what becomes of the weight that “drink” gave to “milk”?
+# **Watch it.** The four words of 2.11, with a mask. Before you press: what becomes of the weight that “drink” gave to
+# “milk”?
 
 # %%
 plots.causal_flow()
@@ -344,7 +366,8 @@ check.causal_attention(causal_attention, points=2, cases=hidden.causal_attention
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **See it.** Random queries and keys, so the weights mean nothing. Look at their form: which rows are decided, and why must the first be?
+# **See it.** Random queries and keys, so the weights mean nothing. Look at their form: which rows are decided, and why
+# must the first be?
 
 # %%
 plots.causal_steps(causal_attention, ["The", "cat", "sat", "on", "the", "mat"])
@@ -352,15 +375,17 @@ plots.causal_steps(causal_attention, ["The", "cat", "sat", "on", "the", "mat"])
 # %% [markdown]
 # ## 3.7 Padding  ●○○ · 10 min · 1 point
 #
-# Texts in a batch have different lengths, and a tensor has one. So short texts are filled up with a padding token. It means nothing, and no token may look at it.
+# Texts in a batch have different lengths, and a tensor has one. So short texts are filled up with a padding token. It
+# means nothing, and no token may look at it.
 #
-# Make the mask from the lengths; a length may be 0. Sequence $b$ has real keys at $0, \dots, \text{lengths}_b - 1$; all other *columns* are hidden, in every row. The rows of padded
-# queries stay as they are: nobody reads their output.
+# Make the mask from the lengths; a length may be 0. Sequence $b$ has real keys at $0, \dots, \text{lengths}_b - 1$; all
+# other *columns* are hidden, in every row. The rows of padded queries stay as they are: nobody reads their output.
 #
-# Scores of several heads have the shape $(b, h, n, m)$. All heads share one mask: return $(b, 1, n, m)$, with all its $n$ rows, though they are alike. (A view made with `expand` is
-# fine here.)
+# Scores of several heads have the shape $(b, h, n, m)$. All heads share one mask: return $(b, 1, n, m)$, with all its
+# $n$ rows, though they are alike. (A view made with `expand` is fine here.)
 #
-# **By hand.** Lengths 3 and 1, $m = 4$: every row of the first mask is True, True, True, False; of the second, True, False, False, False.
+# **By hand.** Lengths 3 and 1, $m = 4$: every row of the first mask is True, True, True, False; of the second, True,
+# False, False, False.
 
 # %% nbgrader={"grade": false, "grade_id": "padding_mask", "locked": false, "schema_version": 3, "solution": true}
 def padding_mask(lengths: Int[Tensor, "b"], n: int, m: int) -> Bool[Tensor, "b 1 n m"]:
@@ -373,7 +398,8 @@ def padding_mask(lengths: Int[Tensor, "b"], n: int, m: int) -> Bool[Tensor, "b 1
 # %% [markdown]
 # <details><summary>Hint: four axes</summary>
 #
-# Compare `torch.arange(m)` with the lengths as a column: (b, m). Indexing with `None` adds an axis of size 1, and `expand` stretches it.
+# Compare `torch.arange(m)` with the lengths as a column: (b, m). Indexing with `None` adds an axis of size 1, and
+# `expand` stretches it.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "padding_mask_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
@@ -386,7 +412,9 @@ check.padding_mask(padding_mask, points=1, cases=hidden.padding_mask)
 # %% [markdown]
 # ## 3.8 Several masks at once  ●○○ · 5 min · 1 point
 #
-# A decoder that is trained on a batch needs both masks: no padding *and* no future. A pair is allowed if **every** mask allows it. You get one or more boolean masks, whose shapes broadcast against each other. Leave them as they are. (If there is only one, you may return it itself.)
+# A decoder that is trained on a batch needs both masks: no padding *and* no future. A pair is allowed if **every** mask
+# allows it. You get one or more boolean masks, whose shapes broadcast against each other. Leave them as they are. (If
+# there is only one, you may return it itself.)
 #
 # **Before you write:** padding is (3, 1, 6, 6), causal is (6, 6). What shape has the combination?
 
@@ -422,16 +450,18 @@ plots.padding_and_causal(padding_mask, combine_masks, lengths=[6, 4, 2], n=6)
 # %% [markdown]
 # <details><summary>The shape of the combination</summary>
 #
-# (3, 1, 6, 6): shapes are lined up from the right, and (6, 6) is used for all three sequences and for the one place of the heads.
+# (3, 1, 6, 6): shapes are lined up from the right, and (6, 6) is used for all three sequences and for the one place of
+# the heads.
 # </details>
 #
-# **Look at the last rows** of the square at the bottom right ("both", 2 real tokens). Queries 2 to 5 are padding, and they still see the two real keys. That does no harm, and
-# saves you from empty rows.
+# **Look at the last rows** of the square at the bottom right ("both", 2 real tokens). Queries 2 to 5 are padding, and
+# they still see the two real keys. That does no harm, and saves you from empty rows.
 #
 # ## 3.9 Which positions?  ●○○ · 3 min · 1 point
 #
-# Two documents stand in one sequence of nine tokens: positions 0–4 are the first, positions 5–8 the second. Three masks apply at once: causal; a window of 4
-# tokens (a token sees itself and the three before it); and no token sees another document.
+# Two documents stand in one sequence of nine tokens: positions 0–4 are the first, positions 5–8 the second. Three masks
+# apply at once: causal; a window of 4 tokens (a token sees itself and the three before it); and no token sees another
+# document.
 #
 # Which positions may the query at position **7** attend to? Return them in rising order, for example `(0, 1)`.
 
@@ -452,12 +482,12 @@ check.which_positions(which_positions, points=1, cases=hidden.which_positions)
 # %% [markdown]
 # ## 3.10 Does it peek?  ●●● · 35 min · 4 points
 #
-# A causal model has one property that can be tested without reading its code: **if tokens after position $t$ change, the outputs up to
-# position $t$ stay as they are.** A model that breaks it *leaks*. Leaks are common, hard to see in code, and nothing crashes: the loss is
-# merely better than it has any right to be.
+# A causal model has one property that can be tested without reading its code: **if tokens after position $t$ change,
+# the outputs up to position $t$ stay as they are.** A model that breaks it *leaks*. Leaks are common, hard to see in
+# code, and nothing crashes: the loss is merely better than it has any right to be.
 #
-# The pictures show three models from the outside. Row $i$, column $j$: how far output $i$ moves when token $j$ is changed. Colour above the
-# orange line is a leak. Which of the three is sound?
+# The pictures show three models from the outside. Row $i$, column $j$: how far output $i$ moves when token $j$ is
+# changed. Colour above the orange line is a leak. Which of the three is sound?
 
 # %%
 plots.influences({
@@ -467,7 +497,8 @@ plots.influences({
 })
 
 # %% [markdown]
-# **The game.** Here are nine models from $n$ tokens `x` of width $d$ to $n$ outputs. Some peek. Read the code and decide which.
+# **The game.** Here are nine models from $n$ tokens `x` of width $d$ to $n$ outputs. Some peek. Read the code and
+# decide which.
 #
 # | | the model in a line | |
 # |---|---|---|
@@ -481,22 +512,28 @@ plots.influences({
 # | **H** | a tanh RNN | |
 # | **I** | causal attention, then `y[:-1] += 0.0005 * x[1:]` | |
 #
-# Write the letters of those that peek into `my_guess`. Then write a detector, and see who was right: the board below compares the two.
+# Write the letters of those that peek into `my_guess`. Then write a detector, and see who was right: the board below
+# compares the two.
 
 # %%
 my_guess = ""  # for example "AEH"
 
 # %% [markdown]
-# Now the detector. It gets a model as a **black box**, a function from `(n, d)` to `(n, d_out)`, and tokens `x` to try it on, one or more. It may call the model as
-# often as it likes, on texts of any length: a sound model gives the first $t$ tokens alone what it gives them at the head of a longer text. The model keeps nothing from call to call, and leaves its input alone; its output may be a view of it. The detector has no gradients and can't read the code. It answers `True` if the model leaks and `False` if it does not.
+# Now the detector. It gets a model as a **black box**, a function from `(n, d)` to `(n, d_out)`, and tokens `x` to try
+# it on, one or more. It may call the model as often as it likes, on texts of any length: a sound model gives the first
+# $t$ tokens alone what it gives them at the head of a longer text. The model keeps nothing from call to call, and
+# leaves its input alone; its output may be a view of it. The detector has no gradients and can't read the code. It
+# answers `True` if the model leaks and `False` if it does not.
 #
-# Two numbers to go by. Sound models may change by rounding: with new tokens of about the size of the old ones (standard deviation 1), that stays **below $10^{-5}$**. Anything above is a leak,
-# however large the outputs themselves are, and some leaks are faint: $10^{-4}$, at one position.
+# Two numbers to go by. Sound models may change by rounding: with new tokens of about the size of the old ones (standard
+# deviation 1), that stays **below $10^{-5}$**. Anything above is a leak, however large the outputs themselves are, and
+# some leaks are faint: $10^{-4}$, at one position.
 #
-# The check has some twenty models that peek, each in its own way, and some fifteen that don't. A detector that says the same of every model gets
-# nothing. Leave `x` as it is, and set no seed: `x` may have been drawn from the very same one.
+# The check has some twenty models that peek, each in its own way, and some fifteen that don't. A detector that says the
+# same of every model gets nothing. Leave `x` as it is, and set no seed: `x` may have been drawn from the very same one.
 #
-# **Before you write:** a leak may sit at one position only. In how many places can you cut a text of 9 tokens into past and future?
+# **Before you write:** a leak may sit at one position only. In how many places can you cut a text of 9 tokens into past
+# and future?
 
 # %%
 guess_cuts = None  # a number
@@ -518,12 +555,13 @@ def leaks_future(model, x: Float[Tensor, "n d"]) -> bool:
 # %% [markdown]
 # <details><summary>Hint 1: one cut</summary>
 #
-# Choose a t. Copy x, replace the tokens t, t + 1, … by other random ones, and call the model on both. Outputs 0 … t − 1 come before all of these: which outputs must be equal?
+# Choose a t. Copy x, replace the tokens t, t + 1, … by other random ones, and call the model on both. Outputs 0 … t − 1
+# come before all of these: which outputs must be equal?
 # </details>
 # <details><summary>Hint 2: which change?</summary>
 #
-# Anything that a model could be blind to is a bad probe: the same tokens in another order, the same number added to all features, a change of one
-# feature. Random numbers have no pattern that a model could fail to notice.
+# Anything that a model could be blind to is a bad probe: the same tokens in another order, the same number added to all
+# features, a change of one feature. Random numbers have no pattern that a model could fail to notice.
 # </details>
 # <details><summary>Hint 3: in words</summary>
 #
@@ -537,8 +575,8 @@ def leaks_future(model, x: Float[Tensor, "n d"]) -> bool:
 # </details>
 # <details><summary>If a sound model is accused</summary>
 #
-# Do you compare with `==` or `torch.equal`? Floating-point sums may differ in their last digit. Is the probe so large that rounding becomes visible?
-# Is output t itself among those that you compare, although token t was changed?
+# Do you compare with `==` or `torch.equal`? Floating-point sums may differ in their last digit. Is the probe so large
+# that rounding becomes visible? Is output t itself among those that you compare, although token t was changed?
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "leaks_future_test", "locked": true, "points": 4, "schema_version": 3, "solution": false}
@@ -554,18 +592,21 @@ plots.which_peek(leaks_future, my_guess)
 # %% [markdown]
 # <details><summary>When you have seen the board: who peeks, and how</summary>
 #
-# B lets every token see one ahead. C looks harmless and isn't: the mean over *time* contains the future. F does the same over the
-# features of each token, which is what layer norm does. D has the right mask and the wrong axis: each column is shared out over all its queries, so
-# a later query takes weight from an earlier one. E is a clumsy way to write a sum over the past; its rounding noise comes from the future,
-# and no model can learn from that. I is nearly invisible, and training would find it all the same.
+# B lets every token see one ahead. C looks harmless and isn't: the mean over *time* contains the future. F does the
+# same over the features of each token, which is what layer norm does. D has the right mask and the wrong axis: each
+# column is shared out over all its queries, so a later query takes weight from an earlier one. E is a clumsy way to
+# write a sum over the past; its rounding noise comes from the future, and no model can learn from that. I is nearly
+# invisible, and training would find it all the same.
 # </details>
 #
 # ## 3.11 What is to be predicted  ●●○ · 15 min · 2 points
 #
-# A model that sees the tokens up to $i$ is asked for token $i + 1$. So inputs and targets are the same text, shifted by one. One special token, `end`, marks
-# both edges: it comes first in the inputs, so that the first word is predicted too, and last in the targets, so that the model learns to stop.
+# A model that sees the tokens up to $i$ is asked for token $i + 1$. So inputs and targets are the same text, shifted by
+# one. One special token, `end`, marks both edges: it comes first in the inputs, so that the first word is predicted
+# too, and last in the targets, so that the model learns to stop.
 #
-# Sequences have different lengths. Where a target would be padding, write **−100**: PyTorch's losses ignore such positions (`ignore_index`).
+# Sequences have different lengths. Where a target would be padding, write **−100**: PyTorch's losses ignore such
+# positions (`ignore_index`).
 
 # %%
 plots.shifted_rows({
@@ -574,10 +615,13 @@ plots.shifted_rows({
 })
 
 # %% [markdown]
-# Each arrow is one prediction. With the causal mask a model makes all of them in a single pass, and none of them sees its own answer.
+# Each arrow is one prediction. With the causal mask a model makes all of them in a single pass, and none of them sees
+# its own answer.
 #
-# You get tokens of shape `(b, n)`, in int64. A sequence's length is 0 … n. It is a whole text, never one that was cut off: its `end` is to be predicted also if its length is n. What comes after it is padding, and may hold anything. Tokens are whole numbers, and stay whole numbers. Return inputs and targets, both `(b, n + 1)`; in the
-# inputs, padding stays as it is.
+# You get tokens of shape `(b, n)`, in int64. A sequence's length is 0 … n. It is a whole text, never one that was cut
+# off: its `end` is to be predicted also if its length is n. What comes after it is padding, and may hold anything.
+# Tokens are whole numbers, and stay whole numbers. Return inputs and targets, both `(b, n + 1)`; in the inputs, padding
+# stays as it is.
 
 # %% nbgrader={"grade": false, "grade_id": "shift_targets", "locked": false, "schema_version": 3, "solution": true}
 def shift_targets(
@@ -597,8 +641,8 @@ def shift_targets(
 # %% [markdown]
 # <details><summary>Hint: three zones</summary>
 #
-# In row b the targets have three zones: positions before lengths[b], the position lengths[b] itself, and those after it. Compare
-# `torch.arange(n + 1)` with the lengths as a column.
+# In row b the targets have three zones: positions before lengths[b], the position lengths[b] itself, and those after
+# it. Compare `torch.arange(n + 1)` with the lengths as a column.
 # </details>
 # <details><summary>If you used <code>roll</code></summary>
 #
@@ -615,11 +659,15 @@ check.shift_targets(shift_targets, points=2, cases=hidden.shift_targets)
 # %% [markdown]
 # ## 3.12 The model that copies  ●●○ · 20 min · 1 point
 #
-# First the loss. At each position the model gives a logit for every word of the vocabulary; the softmax makes probabilities of them. The loss is the mean of
-# $-\log p(\text{target})$ over all positions whose target is not −100. There is at least one such position, and logits may be in the hundreds. A model is trained on this number, so its gradient is checked too. Write it by hand: without `F.cross_entropy`, `F.nll_loss` and their classes
-# `nn.CrossEntropyLoss`, `nn.NLLLoss`. (`log_softmax` and `logsumexp` are welcome. The check is named for the experiment that follows.)
+# First the loss. At each position the model gives a logit for every word of the vocabulary; the softmax makes
+# probabilities of them. The loss is the mean of $-\log p(\text{target})$ over all positions whose target is not −100.
+# There is at least one such position, and logits may be in the hundreds. A model is trained on this number, so its
+# gradient is checked too. Write it by hand: without `F.cross_entropy`, `F.nll_loss` and their classes
+# `nn.CrossEntropyLoss`, `nn.NLLLoss`. (`log_softmax` and `logsumexp` are welcome. The check is named for the experiment
+# that follows.)
 #
-# **By hand.** Two positions count. The targets got probabilities ½ and ¼: the loss is $(0.69 + 1.39)/2 = 1.04$. A model that is always right, and sure of it, has loss 0.
+# **By hand.** Two positions count. The targets got probabilities ½ and ¼: the loss is $(0.69 + 1.39)/2 = 1.04$. A model
+# that is always right, and sure of it, has loss 0.
 
 # %% nbgrader={"grade": false, "grade_id": "copy_without_mask", "locked": false, "schema_version": 3, "solution": true}
 def next_token_loss(logits: Float[Tensor, "b n vocab"], targets: Int[Tensor, "b n"]) -> Float[Tensor, ""]:
@@ -634,8 +682,8 @@ def next_token_loss(logits: Float[Tensor, "b n vocab"], targets: Int[Tensor, "b 
 # %% [markdown]
 # <details><summary>Hint 1: one entry of each row</summary>
 #
-# `gather(-1, index)` picks from the last axis; its index needs the same number of axes. −100 is no valid index: put any valid token in its place, and leave the position
-# out of the mean.
+# `gather(-1, index)` picks from the last axis; its index needs the same number of axes. −100 is no valid index: put any
+# valid token in its place, and leave the position out of the mean.
 # </details>
 # <details><summary>Hint 2: which mean?</summary>
 #
@@ -650,11 +698,13 @@ check.copy_without_mask(next_token_loss, points=1, cases=hidden.copy_without_mas
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **The experiment.** A tiny Transformer (two layers of attention, width 32) learns sentences such as *the old fox hears a bird .* from a small grammar. Every batch is
-# drawn afresh, so nothing can be learned by heart. We train it twice, from the same weights, on the same sentences, with the loss that you just wrote (PyTorch's own, which is the
-# same). The one difference: the second model has no mask.
+# **The experiment.** A tiny Transformer (two layers of attention, width 32) learns sentences such as *the old fox hears
+# a bird .* from a small grammar. Every batch is drawn afresh, so nothing can be learned by heart. We train it twice,
+# from the same weights, on the same sentences, with the loss that you just wrote (PyTorch's own, which is the same).
+# The one difference: the second model has no mask.
 #
-# The grammar leaves some choices to chance: which noun, which verb. So no model that sees only the past can have a loss below the dotted line.
+# The grammar leaves some choices to chance: which noun, which verb. So no model that sees only the past can have a loss
+# below the dotted line.
 #
 # **Predict first:** which of the two models will end with the lower loss? And which will write the better sentences?
 
@@ -671,7 +721,8 @@ plots.loss_curves(trained)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# The loss without a mask is hundreds of times smaller, and far below the dotted line. By its loss it is by far the better model.
+# The loss without a mask is hundreds of times smaller, and far below the dotted line. By its loss it is by far the
+# better model.
 # </details>
 #
 # Now let both write. Each gets the start token and adds one word at a time, drawn from its own predictions.
@@ -689,46 +740,54 @@ plots.who_looks_where(trained, "the old fox hears a happy bird .")
 # %% [markdown] nbgrader={"grade": false, "grade_id": "copy_without_mask_why_question", "locked": true, "schema_version": 3, "solution": false}
 # ### What has it learned?  ●●○ · 5 min · 1 point
 #
-# What has the model without a mask learned, and where can you see it in its attention? Why are its sentences worthless although its loss is almost 0? And would
-# the loss on held-out sentences have warned you?
+# What has the model without a mask learned, and where can you see it in its attention? Why are its sentences worthless
+# although its loss is almost 0? And would the loss on held-out sentences have warned you?
 #
 # <!-- BEGIN MARK SCHEME -->
 # **Mark scheme (1 point).**
-# - ½ point: the target of position i is the input at position i + 1, which it sees; it has learned to copy that token (the weights lie just above the diagonal), not to
-#   predict from the past.
-# - ½ point: when it writes, nothing stands at position i + 1 yet, so what it has learned is of no use; and a held-out loss would not have warned, because copying works there
-#   just as well (what warns: generating, a leak detector, a loss below the entropy of the data).
+# - ½ point: the target of position i is the input at position i + 1, which it sees; it has learned to copy that token
+#   (the weights lie just above the diagonal), not to predict from the past.
+# - ½ point: when it writes, nothing stands at position i + 1 yet, so what it has learned is of no use; and a held-out
+#   loss would not have warned, because copying works there just as well (what warns: generating, a leak detector, a
+#   loss below the entropy of the data).
 # <!-- END MARK SCHEME -->
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "copy_without_mask_why", "locked": false, "points": 1, "schema_version": 3, "solution": true}
-# At position $i$ it is asked for the token that stands at position $i + 1$ of its own input, and without a mask it may look there. So it learned to look one to the right and copy: its
-# weights lie just above the diagonal. About which word follows which it learned next to nothing, because it never needed to know. When it writes, the place to the right is empty, and all that is left
-# is noise. Held-out sentences don't help: copying works on any sentence, so that loss is almost 0 too. What gives it away is a loss below what the grammar leaves to chance, a
-# leak detector, or simply letting it write.
+# At position $i$ it is asked for the token that stands at position $i + 1$ of its own input, and without a mask it may
+# look there. So it learned to look one to the right and copy: its weights lie just above the diagonal. About which word
+# follows which it learned next to nothing, because it never needed to know. When it writes, the place to the right is
+# empty, and all that is left is noise. Held-out sentences don't help: copying works on any sentence, so that loss is
+# almost 0 too. What gives it away is a loss below what the grammar leaves to chance, a leak detector, or simply letting
+# it write.
 
 # %% [markdown]
 # ## 3.13 The zoo  ●●○ · 35 min · 3 points
 #
-# Every mask of the literature is a condition on $i$ and $j$. Write seven of them. Each function returns **two** things: the boolean mask, and the number of
-# allowed pairs **as a formula** in the sizes. Attention costs one dot product for each pair, so these formulas say what a mask could save. Summing the mask
-# is no formula. What reads a number off a tensor may not be called, not even for the mask alone (`sum` and its kin `cumsum`, `nansum`, `einsum`; `mean`, `norm`, `trace`, `dot`, `bincount`, `unique`, `count_nonzero`, `nonzero`, `to_sparse`, `argwhere` and `torch.where(mask)`,
-# `masked_select` or `mask[mask]`; `numel`, `item`, `int`, `float`, `bool` and so an `if` on a cell, `tolist`, `numpy`), or there are no points. A sum in Python over numbers made from the sizes, such as
-# `sum(min(i + 1, w) for i in range(n))`, is a formula too. The number is an `int`, and no tensor: divide with `//`. A mask may be a view made with `expand`.
+# Every mask of the literature is a condition on $i$ and $j$. Write seven of them. Each function returns **two** things:
+# the boolean mask, and the number of allowed pairs **as a formula** in the sizes. Attention costs one dot product for
+# each pair, so these formulas say what a mask could save. Summing the mask is no formula. What reads a number off a
+# tensor may not be called, not even for the mask alone (`sum` and its kin `cumsum`, `nansum`, `einsum`; `mean`, `norm`,
+# `trace`, `dot`, `bincount`, `unique`, `count_nonzero`, `nonzero`, `to_sparse`, `argwhere` and `torch.where(mask)`,
+# `masked_select` or `mask[mask]`; `numel`, `item`, `int`, `float`, `bool` and so an `if` on a cell, `tolist`, `numpy`),
+# or there are no points. A sum in Python over numbers made from the sizes, such as
+# `sum(min(i + 1, w) for i in range(n))`, is a formula too. The number is an `int`, and no tensor: divide with `//`. A
+# mask may be a view made with `expand`.
 #
-# Sizes: $n, m, w \ge 1$; $r \ge 0$; $0 \le g \le n$; $1 \le p \le n$; every document has at least one token. Windows and bands may be longer than the text.
+# Sizes: $n, m, w \ge 1$; $r \ge 0$; $0 \le g \le n$; $1 \le p \le n$; every document has at least one token. Windows
+# and bands may be longer than the text.
 #
 # | mask | who sees whom | where |
 # |---|---|---|
 # | encoder | all see all | BERT |
 # | decoder | causal | GPT |
 # | cross | $n$ queries of one sequence see all $m$ keys of another | translation |
-# | prefix LM | the first $p$ tokens see each other both ways; everything else is causal, so later tokens see the whole prefix | T5's variants |
+# | prefix LM | the first $p$ tokens see each other both ways; the rest is causal, so later tokens see the whole prefix | T5's variants |
 # | sliding window | causal, and only $w$ tokens: itself and the $w - 1$ before it | Mistral 7B |
-# | global tokens | an encoder: $r$ tokens to either side; and the first $g$ tokens see all and are seen by all | Longformer |
+# | global tokens | an encoder: $r$ tokens to either side; the first $g$ see all and are seen by all | Longformer |
 # | packed documents | documents one after the other in one sequence: causal, each by itself | pretraining |
 #
-# **By hand.** Decoder, $n = 4$: the rows allow 1, 2, 3 and 4 pairs, together $4 \cdot 5 / 2 = 10$. Sliding window, $n = 4$, $w = 2$: 1, 2, 2, 2, together 7. That is $n \cdot w = 8$, minus the 1 that
-# is missing at the start.
+# **By hand.** Decoder, $n = 4$: the rows allow 1, 2, 3 and 4 pairs, together $4 \cdot 5 / 2 = 10$. Sliding window,
+# $n = 4$, $w = 2$: 1, 2, 2, 2, together 7. That is $n \cdot w = 8$, minus the 1 that is missing at the start.
 
 # %% nbgrader={"grade": false, "grade_id": "mask_zoo", "locked": false, "schema_version": 3, "solution": true}
 def encoder_mask(n: int) -> tuple[Bool[Tensor, "n n"], int]:
@@ -794,20 +853,24 @@ def packed_mask(lengths: tuple[int, ...]) -> tuple[Bool[Tensor, "n n"], int]:
 # %% [markdown]
 # <details><summary>Hint 1: positions</summary>
 #
-# With `place = torch.arange(n)`, `place[:, None] - place` is how far key j lies behind query i. Most masks are conditions on that number.
+# With `place = torch.arange(n)`, `place[:, None] - place` is how far key j lies behind query i. Most masks are
+# conditions on that number.
 # </details>
 # <details><summary>Hint 2: counting a union</summary>
 #
-# Start from a region that you can count and add only what is *new*. Prefix: the causal triangle, plus what lies above the diagonal in the p × p block. Global
-# tokens: g full rows and g full columns (they overlap), plus a band among the other n − g tokens.
+# Start from a region that you can count and add only what is *new*. Prefix: the causal triangle, plus what lies above
+# the diagonal in the p × p block. Global tokens: g full rows and g full columns (they overlap), plus a band among the
+# other n − g tokens.
 # </details>
 # <details><summary>Hint 3: documents</summary>
 #
-# Give each token the number of its document, for example with `torch.repeat_interleave`. A pair needs equal numbers, and causal order.
+# Give each token the number of its document, for example with `torch.repeat_interleave`. A pair needs equal numbers,
+# and causal order.
 # </details>
 # <details><summary>If the mask is right and the count isn't</summary>
 #
-# Draw the mask for n = 5 on paper and count row by row. Try the extremes as well: a window of 1, a window longer than the text.
+# Draw the mask for n = 5 on paper and count row by row. Try the extremes as well: a window of 1, a window longer than
+# the text.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "mask_zoo_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -831,13 +894,15 @@ plots.mask_zoo({
 })
 
 # %% [markdown]
-# **Look at the window and at the global tokens.** For a long text their counts grow in proportion to $n$, by about $w$ and about $2r + 1 + 2g$ pairs a token, not like $n^2$. Whether that saves anything depends on who computes: the plain way
-# makes all $n^2$ scores and throws most of them away. Units 09 and 10 skip what is hidden.
+# **Look at the window and at the global tokens.** For a long text their counts grow in proportion to $n$, by about $w$
+# and about $2r + 1 + 2g$ pairs a token, not like $n^2$. Whether that saves anything depends on who computes: the plain
+# way makes all $n^2$ scores and throws most of them away. Units 09 and 10 skip what is hidden.
 
 # %% [markdown]
 # ## What you guessed, and what came out
 #
-# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one: there is something to explain.
+# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one:
+# there is something to explain.
 
 # %%
 from helpers.measuring.guesses import guesses
@@ -856,23 +921,28 @@ guesses({
 #
 # - A **mask** is a condition on $i$ and $j$. True = may attend. Masks are combined with `&`.
 # - It goes on the **scores**, as $-\infty$, before the softmax. Rows with nothing allowed need care.
-# - **Causal** masking makes one pass over a text train $n$ predictions at once. The targets are the inputs, shifted by one; −100 is ignored.
+# - **Causal** masking makes one pass over a text train $n$ predictions at once. The targets are the inputs, shifted by
+#   one; −100 is ignored.
 # - A **leak** shows as a loss that is too good. Change the future and compare the past, at every cut.
 # - Counting pairs tells what a mask could save.
 #
 # **Read more**
 #
 # - Vaswani et al. (2017), section 3.2.3: where the mask of a decoder stands, in one paragraph.
-# - Raffel et al. (2020), *Exploring the Limits of Transfer Learning* (T5), section 3.2.1: causal, full and prefix masks as pictures, and compared.
-# - Child et al. (2019), *Generating Long Sequences with Sparse Transformers*, and Beltagy et al. (2020), *Longformer*: the zoo's wilder animals.
-# - Krell et al. (2021), *Efficient Sequence Packing without Cross-contamination*: why several texts share a row, and the mask that keeps them apart.
+# - Raffel et al. (2020), *Exploring the Limits of Transfer Learning* (T5), section 3.2.1: causal, full and prefix masks
+#   as pictures, and compared.
+# - Child et al. (2019), *Generating Long Sequences with Sparse Transformers*, and Beltagy et al. (2020), *Longformer*:
+#   the zoo's wilder animals.
+# - Krell et al. (2021), *Efficient Sequence Packing without Cross-contamination*: why several texts share a row, and
+#   the mask that keeps them apart.
 #
 # **Next:** in unit 04 several heads look at the same tokens, each with weights of its own, and all with the same mask.
 
 # %% [markdown]
 # ## Where you stand
 #
-# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here once more.
+# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here
+# once more.
 
 # %%
 check.progress(unit=3)

@@ -9,21 +9,26 @@
 # %% [markdown]
 # # 04 · Many heads
 #
-# One head of attention gives every token one look at the others: one set of weights, one mixture. A token often needs two looks. Which word came
-# just before me? How did this sentence begin? Multi-head attention runs several small heads side by side, and this unit shows that they cost
-# nothing extra.
+# One head of attention gives every token one look at the others: one set of weights, one mixture. A token often needs
+# two looks. Which word came just before me? How did this sentence begin? Multi-head attention runs several small heads
+# side by side, and this unit shows that they cost nothing extra.
 #
 # **After this unit you can**
 # - cut the width of a token into heads and put it together again, without mixing up tokens;
-# - write multi-head attention as a PyTorch module, with masks and cross-attention, that takes the weights of `nn.MultiheadAttention`;
+# - write multi-head attention as a PyTorch module, with masks and cross-attention, that takes the weights of
+#   `nn.MultiheadAttention`;
 # - count its parameters and FLOPs, and say why the number of heads does not appear in them;
 # - share keys and values among heads (grouped-query attention), the first step towards a small KV cache in unit 08;
 # - build heads by hand, and compose two of them into a circuit that completes a pattern it has never seen.
 #
-# **How to work.** As in unit 02: read, predict, write, run the check. You have a bit more than 3 hours, and 23 points to earn.
+# **How to work.** As in unit 02: read, predict, write, run the check. You have a bit more than 3 hours, and 23 points
+# to earn.
 #
-# **In all exercises.** Tensors come in float32 or float64, and float64 stays float64, with all its digits. Inputs lie in memory row by row, so `view` works on an input, and what you return may be a view. Scores may be in the hundreds, after the scale
-# too. Your functions leave their inputs as they are, and a second call does not depend on the first: another memory, mask or weight gives another output. Layers are there to be trained, so gradients must flow back to every tensor that comes in. Heads are counted from 0, as in code; formulas of papers count from 1 (in 4.3 and 4.11).
+# **In all exercises.** Tensors come in float32 or float64, and float64 stays float64, with all its digits. Inputs lie
+# in memory row by row, so `view` works on an input, and what you return may be a view. Scores may be in the hundreds,
+# after the scale too. Your functions leave their inputs as they are, and a second call does not depend on the first:
+# another memory, mask or weight gives another output. Layers are there to be trained, so gradients must flow back to
+# every tensor that comes in. Heads are counted from 0, as in code; formulas of papers count from 1 (in 4.3 and 4.11).
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -42,16 +47,16 @@ setup()
 # %% [markdown]
 # ## 4.1 Cut the width into heads  ●○○ · 10 min · 1 point
 #
-# A token is a row of $d$ numbers. With $h$ heads, each head gets $d_h = d/h$ of them: head 0 the first $d_h$, head 1 the next, and so on. Then each head
-# is an attention of its own, on $n$ tokens of width $d_h$. To let one matrix product serve all heads, the head axis goes to the front, beside the
-# batch:
+# A token is a row of $d$ numbers. With $h$ heads, each head gets $d_h = d/h$ of them: head 0 the first $d_h$, head 1
+# the next, and so on. Then each head is an attention of its own, on $n$ tokens of width $d_h$. To let one matrix
+# product serve all heads, the head axis goes to the front, beside the batch:
 #
 # $$(b, n, d) \;\to\; (b, n, h, d_h) \;\to\; (b, h, n, d_h)$$
 #
 # **By hand.** One token $(1, 2, 3, 4, 5, 6)$ and two heads: head 0 gets $(1, 2, 3)$, head 1 gets $(4, 5, 6)$.
 #
-# **Look closely at the third panel.** A `view` straight from $(b, n, d)$ to $(b, h, n, d_h)$ has the right shape and raises no error. What does its head
-# 0 get? (A letter is a token, a number a feature.)
+# **Look closely at the third panel.** A `view` straight from $(b, n, d)$ to $(b, h, n, d_h)$ has the right shape and
+# raises no error. What does its head 0 get? (A letter is a token, a number a feature.)
 
 # %%
 plots.heads_cut(n=3, d=6, h=2)
@@ -67,11 +72,13 @@ def split_heads(x: Float[Tensor, "b n d"], h: int) -> Float[Tensor, "b h n d_h"]
 # %% [markdown]
 # <details><summary>Hint 1: two steps</summary>
 #
-# First give the feature axis two axes in its place. `reshape` may split one axis into two without moving anything. Then swap two axes.
+# First give the feature axis two axes in its place. `reshape` may split one axis into two without moving anything. Then
+# swap two axes.
 # </details>
 # <details><summary>Hint 2: (h, d_h) or (d_h, h)?</summary>
 #
-# In a reshape the last axis moves fastest. The numbers that lie side by side are those of one head, so which axis comes last?
+# In a reshape the last axis moves fastest. The numbers that lie side by side are those of one head, so which axis comes
+# last?
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "split_heads_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
@@ -83,16 +90,17 @@ check.split_heads(split_heads, points=1, cases=hidden.split_heads)
 # %% [markdown]
 # <details><summary>What the view gives to head 0</summary>
 #
-# The first $1/h$ of all numbers, as they lie in memory: here all features of token a and half of those of token b. Such a head would not see the later tokens at all. The
-# shape is right, and only the content tells.
+# The first $1/h$ of all numbers, as they lie in memory: here all features of token a and half of those of token b. Such
+# a head would not see the later tokens at all. The shape is right, and only the content tells.
 # </details>
 #
 # ## 4.2 Put the heads back  ●○○ · 5 min · 1 point
 #
-# When the heads are done, their outputs stand side by side again: the way back, $(b, h, n, d_h) \to (b, n, h \cdot d_h)$.
+# When the heads are done, their outputs stand side by side again: the way back,
+# $(b, h, n, d_h) \to (b, n, h \cdot d_h)$.
 #
-# A test of `merge_heads(split_heads(x, h)) == x` would not be enough: two wrong views undo each other as well. The check compares with the right
-# answer.
+# A test of `merge_heads(split_heads(x, h)) == x` would not be enough: two wrong views undo each other as well. The
+# check compares with the right answer.
 
 # %% nbgrader={"grade": false, "grade_id": "merge_heads", "locked": false, "schema_version": 3, "solution": true}
 def merge_heads(x: Float[Tensor, "b h n d_h"]) -> Float[Tensor, "b n d"]:
@@ -108,8 +116,8 @@ def merge_heads(x: Float[Tensor, "b h n d_h"]) -> Float[Tensor, "b n d"]:
 # </details>
 # <details><summary>If you see "view size is not compatible with input tensor's size and stride"</summary>
 #
-# After a transpose the numbers no longer lie in memory in the order of the axes, and `view` never copies. `reshape` and `flatten` copy
-# where they must.
+# After a transpose the numbers no longer lie in memory in the order of the axes, and `view` never copies. `reshape` and
+# `flatten` copy where they must.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "merge_heads_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
@@ -121,24 +129,29 @@ check.merge_heads(merge_heads, points=1, cases=hidden.merge_heads)
 # %% [markdown]
 # ## 4.3 One head at a time  ●●○ · 20 min · 3 points
 #
-# Now the layer, written as the paper states it (Vaswani et al., 2017, section 3.2.2). Each head $i$ has three projections of its own, to its width $d_h$:
+# Now the layer, written as the paper states it (Vaswani et al., 2017, section 3.2.2). Each head $i$ has three
+# projections of its own, to its width $d_h$:
 #
-# $$\text{head}_i = \operatorname{softmax}\!\left(\frac{(X W_Q^{(i)})\,(M W_K^{(i)})^\top}{\sqrt{d_h}}\right) M W_V^{(i)}, \qquad
+# $$\text{head}_i = \operatorname{softmax}\!\left(\frac{(X W_Q^{(i)})\,(M W_K^{(i)})^\top}{\sqrt{d_h}}\right)
+# M W_V^{(i)}, \qquad
 # \text{output} = [\,\text{head}_1, \dots, \text{head}_h\,]\; W_O$$
 #
-# The queries come from $X$. Keys and values come from $M$, the **memory**. If $M = X$, this is self-attention. If $M$ is another sequence, it is
-# **cross-attention**: the queries come from the French sentence that is being written, keys and values from the English one that it translates.
+# The queries come from $X$. Keys and values come from $M$, the **memory**. If $M = X$, this is self-attention. If $M$
+# is another sequence, it is **cross-attention**: the queries come from the French sentence that is being written, keys
+# and values from the English one that it translates.
 #
 # The width of a head is the last axis of `w_q`. In the paper it is $d/h$; here it may be any.
 #
 # The mask is boolean, `True` = may attend, and holds for every head. Each row allows at least one key.
 #
-# **By hand.** With $d = 512$ and $h = 8$, the scores of a head are dot products of $d_h = 64$ terms. Their spread is $\sqrt{64} = 8$ (section 2.7). What would dividing by
-# $\sqrt{512} = 22.6$ do to it? The spread would be 0.35 instead of 1, and all heads would look everywhere.
+# **By hand.** With $d = 512$ and $h = 8$, the scores of a head are dot products of $d_h = 64$ terms. Their spread is
+# $\sqrt{64} = 8$ (section 2.7). What would dividing by $\sqrt{512} = 22.6$ do to it? The spread would be 0.35 instead
+# of 1, and all heads would look everywhere.
 #
 # A loop over the heads is slow, but unambiguous: the next exercise must give the same. (The loop is only a suggestion.)
 #
-# **Not allowed:** PyTorch's own attention (`F.scaled_dot_product_attention`, `nn.MultiheadAttention`, `flex_attention`). Write it out.
+# **Not allowed:** PyTorch's own attention (`F.scaled_dot_product_attention`, `nn.MultiheadAttention`,
+# `flex_attention`). Write it out.
 #
 # **Watch it.** The four words of 2.11 again. Head 0 is what you know; head 1 reads other features of the same words.
 
@@ -187,22 +200,29 @@ check.multi_head_loop(multi_head_loop, points=3, cases=hidden.multi_head_loop)
 # %% [markdown]
 # ## 4.4 All heads at once  ●●● · 30 min · 4 points
 #
-# In this layer $d_h = d/h$ again, and $h$ divides $d$. Lay the $h$ matrices $W_Q^{(i)}$ side by side, and you have one matrix $W_Q$ of $d \times d$. One product with it makes the queries of all heads at once, and block $i$ of the
-# result is head $i$. That is what `split_heads` cuts. (`nn.Linear` keeps its weight transposed, (out, in). Call it, `self.w_q(x)`, and you need not think of that.) So the whole layer is four `nn.Linear(d, d)`, a split, one batched attention and a merge:
+# In this layer $d_h = d/h$ again, and $h$ divides $d$. Lay the $h$ matrices $W_Q^{(i)}$ side by side, and you have one
+# matrix $W_Q$ of $d \times d$. One product with it makes the queries of all heads at once, and block $i$ of the result
+# is head $i$. That is what `split_heads` cuts. (`nn.Linear` keeps its weight transposed, (out, in). Call it,
+# `self.w_q(x)`, and you need not think of that.) So the whole layer is four `nn.Linear(d, d)`, a split, one batched
+# attention and a merge:
 #
-# $$(b, n, d) \xrightarrow{\;W_Q, W_K, W_V\;} (b, n, d) \xrightarrow{\text{split}} (b, h, n, d_h) \xrightarrow{\text{attention}} (b, h, n, d_h) \xrightarrow{\text{merge}} (b, n, d)
+# $$(b, n, d) \xrightarrow{\;W_Q, W_K, W_V\;} (b, n, d) \xrightarrow{\text{split}}
+# (b, h, n, d_h) \xrightarrow{\text{attention}} (b, h, n, d_h) \xrightarrow{\text{merge}} (b, n, d)
 # \xrightarrow{\;W_O\;} (b, n, d)$$
 #
-# **The mask** comes as $(n, m)$, the same for all, or as $(b, n, m)$, one for each of the $b$ sequences of `x`; nothing else. Each row allows at least one key. Self-attention and cross-attention may both be masked. The scores are
+# **The mask** comes as $(n, m)$, the same for all, or as $(b, n, m)$, one for each of the $b$ sequences of `x`; nothing
+# else. Each row allows at least one key. Self-attention and cross-attention may both be masked. The scores are
 # $(b, h, n, m)$.
 #
-# **Before you write:** shapes are lined up from the right. Which axis of the scores does the $b$ of a mask $(b, n, m)$ meet, if you do nothing? And when do you get an error, when silence?
+# **Before you write:** shapes are lined up from the right. Which axis of the scores does the $b$ of a mask $(b, n, m)$
+# meet, if you do nothing? And when do you get an error, when silence?
 #
-# **Names.** Call the four layers `w_q`, `w_k`, `w_v` and `w_o`, each an `nn.Linear(d, d)` with a bias. The check loads weights under these names. It also means that
-# your layer can take the weights of PyTorch's own `nn.MultiheadAttention`, which packs the first three into one.
+# **Names.** Call the four layers `w_q`, `w_k`, `w_v` and `w_o`, each an `nn.Linear(d, d)` with a bias. The check loads
+# weights under these names. It also means that your layer can take the weights of PyTorch's own
+# `nn.MultiheadAttention`, which packs the first three into one.
 #
-# **Allowed:** everything but `nn.MultiheadAttention` and `F.multi_head_attention_forward`. You have written attention by hand twice now. If you like, call
-# `F.scaled_dot_product_attention` here, as real code does.
+# **Allowed:** everything but `nn.MultiheadAttention` and `F.multi_head_attention_forward`. You have written attention
+# by hand twice now. If you like, call `F.scaled_dot_product_attention` here, as real code does.
 
 # %% nbgrader={"grade": false, "grade_id": "MultiHeadAttention", "locked": false, "schema_version": 3, "solution": true}
 class MultiHeadAttention(nn.Module):
@@ -250,7 +270,8 @@ class MultiHeadAttention(nn.Module):
 # </details>
 # <details><summary>Hint 2: an axis for the heads</summary>
 #
-# `mask.unsqueeze(-3)` turns (n, m) into (1, n, m) and (b, n, m) into (b, 1, n, m). An axis of size 1 fits any number of heads.
+# `mask.unsqueeze(-3)` turns (n, m) into (1, n, m) and (b, n, m) into (b, 1, n, m). An axis of size 1 fits any number of
+# heads.
 # </details>
 # <details><summary>If you see "Missing key(s) in state_dict"</summary>
 #
@@ -266,16 +287,20 @@ check.MultiHeadAttention(MultiHeadAttention, points=4, cases=hidden.MultiHeadAtt
 # %% [markdown]
 # <details><summary>Where the b of a mask ends up</summary>
 #
-# Lined up from the right, $(b, n, m)$ meets the last three axes of $(b, h, n, m)$: its $b$ meets the heads. If $b$ and $h$ differ (and neither is 1) that is an error. If they are equal there is silence: head $i$ of every sequence gets the mask of sequence $i$.
+# Lined up from the right, $(b, n, m)$ meets the last three axes of $(b, h, n, m)$: its $b$ meets the heads. If $b$ and
+# $h$ differ (and neither is 1) that is an error. If they are equal there is silence: head $i$ of every sequence gets
+# the mask of sequence $i$.
 # </details>
 #
 # ## 4.5 Why more than one head?  ●○○ · 10 min
 #
-# A small task settles it. Eight random tokens, each of one of eight kinds. At every position from the third on, the layer must name **two** of them: the first of all, and
-# the one just before. What a head looks at depends on *places* alone: queries and keys are made from positions, values from tokens. The width is 32 in every run. Only the
-# number of heads differs: one of width 32, two of width 16, or four of width 8. All have the same number of parameters.
+# A small task settles it. Eight random tokens, each of one of eight kinds. At every position from the third on, the
+# layer must name **two** of them: the first of all, and the one just before. What a head looks at depends on *places*
+# alone: queries and keys are made from positions, values from tokens. The width is 32 in every run. Only the number of
+# heads differs: one of width 32, two of width 16, or four of width 8. All have the same number of parameters.
 #
-# **Predict:** how many heads are needed to solve the task: 1, 2 or 4? And what will each of them have learned to look at?
+# **Predict:** how many heads are needed to solve the task: 1, 2 or 4? And what will each of them have learned to look
+# at?
 
 # %%
 guess_heads_needed = None  # 1, 2 or 4
@@ -315,45 +340,55 @@ plots.heads_learned(losses, 7 / 16 * math.log(2), maps)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# Two heads are enough. One has learned to look at the first token, the other at the one before. The single head must settle on one of the two or share itself out between them. With this seed it has settled on
-# the first token. Its other answer stays a guess among eight, so the mean loss is $\tfrac12 \ln 8 = 1.04$, far above the dashed line.
+# Two heads are enough. One has learned to look at the first token, the other at the one before. The single head must
+# settle on one of the two or share itself out between them. With this seed it has settled on the first token. Its other
+# answer stays a guess among eight, so the mean loss is $\tfrac12 \ln 8 = 1.04$, far above the dashed line.
 #
-# Try other seeds and learning rates: now and then two heads get stuck too, because both can settle on the same token. One head never comes below the dashed line, however long it is trained.
+# Try other seeds and learning rates: now and then two heads get stuck too, because both can settle on the same token.
+# One head never comes below the dashed line, however long it is trained.
 # </details>
 #
-# In the maps a row is a query and a column a key: this is what each head looks at. (The first two rows are never asked about, so they may be anything.)
+# In the maps a row is a query and a column a key: this is what each head looks at. (The first two rows are never asked
+# about, so they may be anything.)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "why_many_heads_question", "locked": true, "schema_version": 3, "solution": false}
 # ### What can two heads do that one cannot?  ●●○ · 5 min · 1 point
 #
-# The single head has as many parameters as the two together. Why does its loss stay above the dashed line, however long it is trained? And why is
-# "look at both tokens, half and half" no way out?
+# The single head has as many parameters as the two together. Why does its loss stay above the dashed line, however long
+# it is trained? And why is "look at both tokens, half and half" no way out?
 #
 # <!-- BEGIN MARK SCHEME -->
 # **Mark scheme (1 point).**
-# - ½ point: one head has one distribution over the keys for each query. It must choose between the two tokens or share its attention between them;
-#   two heads have a distribution each.
-# - ½ point: half and half gives the mean of the two values, and the mean does not say which value came from where: (A first, B before) and (B first, A
-#   before) give the same output. Two heads write into different features, so W_O can tell them apart.
+# - ½ point: one head has one distribution over the keys for each query. It must choose between the two tokens or share
+#   its attention between them; two heads have a distribution each.
+# - ½ point: half and half gives the mean of the two values, and the mean does not say which value came from where: (A
+#   first, B before) and (B first, A before) give the same output. Two heads write into different features, so W_O can
+#   tell them apart.
 #
-# Also right for the second half: with unequal shares the larger one can be read, but what is read of the smaller one is always outvoted by the larger. Accept: "the averaged output mixes both and can't be unmixed".
-# "More heads have more parameters" is wrong and earns nothing. (The claim needs both: attention by place alone, and an answer that is linear in the output. A head that looks at tokens too can solve this task.)
+# Also right for the second half: with unequal shares the larger one can be read, but what is read of the smaller one is
+# always outvoted by the larger. Accept: "the averaged output mixes both and can't be unmixed". "More heads have more
+# parameters" is wrong and earns nothing. (The claim needs both: attention by place alone, and an answer that is linear
+# in the output. A head that looks at tokens too can solve this task.)
 # <!-- END MARK SCHEME -->
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "why_many_heads", "locked": false, "points": 1, "schema_version": 3, "solution": true}
-# For each query a head has one set of weights that sum to 1, here fixed by the places. If it looks at the first token it can't look at the one before, so one answer stays a guess
-# among 8 tokens: a loss of $\ln 8$ on half of the answers, 1.04 on average. If it shares its attention half and half, the output is the mean of two
-# values. A mean doesn't say which of its parts was the first token and which the previous one: swap the two and the output is the same. A little more for one of them names that one, and leaves
-# the other a guess between two: that is the dashed line, $\ln 2$ on half of the answers, in the 7 of 8 cases in which the two tokens differ. Two heads bring
-# two distributions, and write what they find into different features, so that $W_O$ and the layers after it can tell them apart.
+# For each query a head has one set of weights that sum to 1, here fixed by the places. If it looks at the first token
+# it can't look at the one before, so one answer stays a guess among 8 tokens: a loss of $\ln 8$ on half of the answers,
+# 1.04 on average. If it shares its attention half and half, the output is the mean of two values. A mean doesn't say
+# which of its parts was the first token and which the previous one: swap the two and the output is the same. A little
+# more for one of them names that one, and leaves the other a guess between two: that is the dashed line, $\ln 2$ on
+# half of the answers, in the 7 of 8 cases in which the two tokens differ. Two heads bring two distributions, and write
+# what they find into different features, so that $W_O$ and the layers after it can tell them apart.
 
 # %% [markdown]
 # ## 4.6 What heads cost: parameters  ●○○ · 10 min · 1 point
 #
-# Two heads solved what one could not, and the first lines of this unit claim that they cost nothing. Count. The layer has four projections with biases: three from $d$ to $h \cdot d_h$, and one
-# from $h \cdot d_h$ back to $d$. Here $d_h$ is free: it need not be $d/h$.
+# Two heads solved what one could not, and the first lines of this unit claim that they cost nothing. Count. The layer
+# has four projections with biases: three from $d$ to $h \cdot d_h$, and one from $h \cdot d_h$ back to $d$. Here $d_h$
+# is free: it need not be $d/h$.
 #
-# **By hand.** $d = 512$, $h = 8$, $d_h = 64$: the four weights have $512^2$ entries each, the biases 512 each, together 1,050,624. With one head of width 512?
+# **By hand.** $d = 512$, $h = 8$, $d_h = 64$: the four weights have $512^2$ entries each, the biases 512 each, together
+# 1,050,624. With one head of width 512?
 
 # %% nbgrader={"grade": false, "grade_id": "head_parameters", "locked": false, "schema_version": 3, "solution": true}
 def head_parameters(d: int, h: int, d_h: int) -> int:
@@ -378,12 +413,13 @@ check.head_parameters(head_parameters, points=1, cases=hidden.head_parameters)
 # %% [markdown]
 # ## 4.7 What heads cost: FLOPs  ●●○ · 15 min · 2 points
 #
-# Now the work. Count the FLOPs of all matrix products when $n$ tokens attend to each other (one sequence, no mask): the four projections, the scores, and the
-# weights times the values. An $(a, b)$ matrix times a $(b, c)$ matrix takes $2abc$ FLOPs, because a multiply-add counts as two. Softmax, scale and biases are left
-# out: they are small.
+# Now the work. Count the FLOPs of all matrix products when $n$ tokens attend to each other (one sequence, no mask): the
+# four projections, the scores, and the weights times the values. An $(a, b)$ matrix times a $(b, c)$ matrix takes
+# $2abc$ FLOPs, because a multiply-add counts as two. Softmax, scale and biases are left out: they are small.
 #
-# **By hand.** $n = 5$, $d = 6$, two heads of width 3: each of the four projections takes $2 \cdot 5 \cdot 6 \cdot 6 = 360$. In each head the scores take $2 \cdot 5 \cdot 3 \cdot 5 = 150$, and so does
-# the weighted sum. Together $4 \cdot 360 + 2 \cdot 2 \cdot 150 = 2040$.
+# **By hand.** $n = 5$, $d = 6$, two heads of width 3: each of the four projections takes
+# $2 \cdot 5 \cdot 6 \cdot 6 = 360$. In each head the scores take $2 \cdot 5 \cdot 3 \cdot 5 = 150$, and so does the
+# weighted sum. Together $4 \cdot 360 + 2 \cdot 2 \cdot 150 = 2040$.
 
 # %% nbgrader={"grade": false, "grade_id": "head_flops", "locked": false, "schema_version": 3, "solution": true}
 def head_flops(n: int, d: int, h: int, d_h: int) -> int:
@@ -398,7 +434,8 @@ def head_flops(n: int, d: int, h: int, d_h: int) -> int:
 # %% [markdown]
 # <details><summary>Hint: shapes first</summary>
 #
-# Write down the shapes of both factors of each product: Q, K and V; the scores of one head; the output of one head; the output projection.
+# Write down the shapes of both factors of each product: Q, K and V; the scores of one head; the output of one head; the
+# output projection.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "head_flops_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
@@ -408,8 +445,8 @@ from autograder.hidden import multi_head as hidden
 check.head_flops(head_flops, points=2, cases=hidden.head_flops)
 ### END HIDDEN TESTS
 # %% [markdown]
-# **Measure it.** PyTorch can count FLOPs while a layer runs. Compare with your `head_flops(128, 64, h, 64 // h)`, for any $h$ that divides 64. Then look at the
-# curves: what grows with $h$, and what doesn't?
+# **Measure it.** PyTorch can count FLOPs while a layer runs. Compare with your `head_flops(128, 64, h, 64 // h)`, for
+# any $h$ that divides 64. Then look at the curves: what grows with $h$, and what doesn't?
 
 # %%
 from torch.utils.flop_counter import FlopCounterMode
@@ -424,33 +461,40 @@ plots.cost_over_heads(head_parameters, head_flops, n=1024, d=512, heads=[1, 2, 4
 # %% [markdown] nbgrader={"grade": false, "grade_id": "why_d_over_h_question", "locked": true, "schema_version": 3, "solution": false}
 # ### Why $d_h = d/h$?  ●○○ · 5 min · 1 point
 #
-# Say what this choice keeps constant when the number of heads is changed. Then say what is lost in the extreme case: $h = d$ heads of width 1.
+# Say what this choice keeps constant when the number of heads is changed. Then say what is lost in the extreme case:
+# $h = d$ heads of width 1.
 #
 # <!-- BEGIN MARK SCHEME -->
 # **Mark scheme (1 point).**
-# - ½ point: h·d_h = d, so parameters and FLOPs (of the projections and of the scores) do not depend on h; heads are free, where heads of width d would cost h times as
-#   much. (Also accepted as part of it: the merged width is d again.)
-# - ½ point: narrow heads compare badly: with d_h features a query can single out only few keys, since the n × n scores have rank at most d_h; with width 1 a score is a
-#   product of two numbers, and a query can only prefer the largest or the smallest key. (Also accepted: values of width 1 carry next to no information.)
+# - ½ point: h·d_h = d, so parameters and FLOPs (of the projections and of the scores) do not depend on h; heads are
+#   free, where heads of width d would cost h times as much. (Also accepted as part of it: the merged width is d again.)
+# - ½ point: narrow heads compare badly: with d_h features a query can single out only few keys, since the n × n scores
+#   have rank at most d_h; with width 1 a score is a product of two numbers, and a query can only prefer the largest or
+#   the smallest key. (Also accepted: values of width 1 carry next to no information.)
 # <!-- END MARK SCHEME -->
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "why_d_over_h", "locked": false, "points": 1, "schema_version": 3, "solution": true}
-# With $d_h = d/h$ the heads together are as wide as the token, $h \cdot d_h = d$. Parameters and FLOPs contain only the product $h \cdot d_h$, so they stay the same for every $h$: more
-# looks for the same money. With heads of width $d$ everything would cost $h$ times as much. The price is paid in width: a head compares queries and keys in $d_h$
-# dimensions, so its $n \times n$ scores have rank at most $d_h$ (a bottleneck that Bhojanapalli et al. described in 2020). At width 1 a score is $q \cdot k$ of two numbers: a query can
-# ask for the largest key or for the smallest, and for none in between.
+# With $d_h = d/h$ the heads together are as wide as the token, $h \cdot d_h = d$. Parameters and FLOPs contain only the
+# product $h \cdot d_h$, so they stay the same for every $h$: more looks for the same money. With heads of width $d$
+# everything would cost $h$ times as much. The price is paid in width: a head compares queries and keys in $d_h$
+# dimensions, so its $n \times n$ scores have rank at most $d_h$ (a bottleneck that Bhojanapalli et al. described in
+# 2020). At width 1 a score is $q \cdot k$ of two numbers: a query can ask for the largest key or for the smallest, and
+# for none in between.
 
 # %% [markdown]
 # ## 4.8 The output is a sum over heads  ●●○ · 15 min · 2 points
 #
-# "Concatenate, then multiply by $W_O$" hides something. ($d_h$ is free here too: it need not be $d/h$.) Cut $W_O$ into $h$ blocks of $d_h$ rows. In the product, the features of head $i$ meet block $i$ and nothing else:
+# "Concatenate, then multiply by $W_O$" hides something. ($d_h$ is free here too: it need not be $d/h$.) Cut $W_O$ into
+# $h$ blocks of $d_h$ rows. In the product, the features of head $i$ meet block $i$ and nothing else:
 #
 # $$[\,\text{head}_1, \dots, \text{head}_h\,]\; W_O = \sum_{i} \text{head}_i\, W_O^{(i)}$$
 #
-# So a layer is a **sum of heads**: each reads the tokens, and adds a part of its own to the output, independently of the others. That is how one can ask what a single head does,
-# switch one off, or copy one into another model. Elhage et al. (2021) build their analysis of Transformers on this.
+# So a layer is a **sum of heads**: each reads the tokens, and adds a part of its own to the output, independently of
+# the others. That is how one can ask what a single head does, switch one off, or copy one into another model. Elhage et
+# al. (2021) build their analysis of Transformers on this.
 #
-# **By hand.** Two heads of width 1 with outputs 3 and 5, and $W_O$ with the rows $(2, 0)$ and $(1, 1)$: head 0 adds $(6, 0)$, head 1 adds $(5, 5)$, the output is $(11, 5)$.
+# **By hand.** Two heads of width 1 with outputs 3 and 5, and $W_O$ with the rows $(2, 0)$ and $(1, 1)$: head 0 adds
+# $(6, 0)$, head 1 adds $(5, 5)$, the output is $(11, 5)$.
 #
 # Return both: what each head adds, and beside it the sum (added up, or by one product with $W_O$).
 
@@ -472,7 +516,8 @@ def heads_as_sum(
 # </details>
 # <details><summary>Hint 2: all heads in one product</summary>
 #
-# `@` treats leading axes as batch axes, and lines them up: (b, h, n, d_h) @ (h, d_h, d) is one product for each b and each h.
+# `@` treats leading axes as batch axes, and lines them up: (b, h, n, d_h) @ (h, d_h, d) is one product for each b and
+# each h.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "heads_as_sum_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
@@ -488,18 +533,21 @@ plots.parts_add_up(heads_as_sum, features=[3.0, 2.0, 1.5, 2.0], w_o=w_o)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# The parts of four heads, put tip to tail, end where the dashed output ends. Head 2 points against head 0 and takes back part of what it wrote.
+# The parts of four heads, put tip to tail, end where the dashed output ends. Head 2 points against head 0 and takes
+# back part of what it wrote.
 # </details>
 #
 # ## 4.9 Fewer keys and values than queries  ●●○ · 20 min · 3 points
 #
-# A model that writes text keeps the keys and values of all earlier tokens (unit 08). With many heads that is a lot of memory, and reading it is what
-# makes writing slow. But must every query head have keys of its own?
+# A model that writes text keeps the keys and values of all earlier tokens (unit 08). With many heads that is a lot of
+# memory, and reading it is what makes writing slow. But must every query head have keys of its own?
 #
 # - **Multi-query attention** (Shazeer, 2019): all query heads share one head of keys and values.
-# - **Grouped-query attention** (Ainslie et al., 2023): $h$ query heads in $h_{kv}$ groups of neighbours; each group shares one.
+# - **Grouped-query attention** (Ainslie et al., 2023): $h$ query heads in $h_{kv}$ groups of neighbours; each group
+#   shares one.
 #
-# Query head $i$ uses key/value head $\lfloor i / (h / h_{kv}) \rfloor$. With $h_{kv} = h$ this is multi-head attention, with $h_{kv} = 1$ multi-query attention.
+# Query head $i$ uses key/value head $\lfloor i / (h / h_{kv}) \rfloor$. With $h_{kv} = h$ this is multi-head attention,
+# with $h_{kv} = 1$ multi-query attention.
 
 # %%
 plots.shared_heads(8, groups=(8, 2, 1), names=("multi-head: 8", "grouped-query: 2", "multi-query: 1"))
@@ -508,10 +556,11 @@ plots.cache_per_token({"multi-head: 64": 64, "grouped, Llama 3 70B: 8": 8, "mult
 # %% [markdown]
 # **By hand.** $h = 6$ and $h_{kv} = 2$: groups of 3. Query heads 0, 1, 2 use key/value head 0, and 3, 4, 5 use head 1.
 #
-# **Predict:** `k.repeat(1, 3, 1, 1)` makes six heads out of two as well. In which order? (And with which values of $h_{kv}$ does the order make no difference?)
+# **Predict:** `k.repeat(1, 3, 1, 1)` makes six heads out of two as well. In which order? (And with which values of
+# $h_{kv}$ does the order make no difference?)
 #
-# There is no mask here: every query sees all $m$ keys. **Not allowed**, as in 4.3: PyTorch's own attention (`F.scaled_dot_product_attention`, `nn.MultiheadAttention`,
-# `flex_attention`). Write it out.
+# There is no mask here: every query sees all $m$ keys. **Not allowed**, as in 4.3: PyTorch's own attention
+# (`F.scaled_dot_product_attention`, `nn.MultiheadAttention`, `flex_attention`). Write it out.
 #
 # (The numbers for Llama 3 are from Grattafiori et al., 2024: 64 query heads, 8 key/value heads.)
 
@@ -534,8 +583,8 @@ def grouped_query_attention(
 # %% [markdown]
 # <details><summary>Hint 1: two ways</summary>
 #
-# Either copy every key/value head as often as its group is large. Or give the query heads two axes, (h_kv, h / h_kv), and let an axis of size 1 in k and v
-# do the sharing without a copy.
+# Either copy every key/value head as often as its group is large. Or give the query heads two axes, (h_kv, h / h_kv),
+# and let an axis of size 1 in k and v do the sharing without a copy.
 # </details>
 # <details><summary>Hint 2: repeat in which order?</summary>
 #
@@ -551,17 +600,20 @@ check.grouped_query_attention(grouped_query_attention, points=3, cases=hidden.gr
 # %% [markdown]
 # <details><summary>The order of <code>repeat</code></summary>
 #
-# 0 1 0 1 0 1, and not 0 0 0 1 1 1. With $h_{kv} = 1$ there is nothing to mix up, and with $h_{kv} = h$ nothing is repeated: a test of the two ends alone would pass.
+# 0 1 0 1 0 1, and not 0 0 0 1 1 1. With $h_{kv} = 1$ there is nothing to mix up, and with $h_{kv} = h$ nothing is
+# repeated: a test of the two ends alone would pass.
 # </details>
 #
 # ## 4.10 Heads made by hand  ●●● · 40 min · 3 points
 #
-# Section 4.5 found a head that looks one token back, and one that looks at the start. Here you write such heads down, with no training, and compose them into
-# a circuit that trained language models grow as well: the **induction head** (Elhage et al., 2021; Olsson et al., 2022). It completes patterns. After *A B … A* it says *B*, for any A and
-# B, even if it has never seen them together before.
+# Section 4.5 found a head that looks one token back, and one that looks at the start. Here you write such heads down,
+# with no training, and compose them into a circuit that trained language models grow as well: the **induction head**
+# (Elhage et al., 2021; Olsson et al., 2022). It completes patterns. After *A B … A* it says *B*, for any A and B, even
+# if it has never seen them together before.
 #
-# **The stream.** A token's row has three parts: which token it is (one-hot, $v$ columns), an empty part to write into ($v$ columns), and its position (one-hot, $n$ columns). So
-# $d = 2v + n$. Token 0 is the start token `^`: it stands at position 0 and nowhere else.
+# **The stream.** A token's row has three parts: which token it is (one-hot, $v$ columns), an empty part to write into
+# ($v$ columns), and its position (one-hot, $n$ columns). So $d = 2v + n$. Token 0 is the start token `^`: it stands at
+# position 0 and nowhere else.
 
 # %%
 def stream(tokens: Int[Tensor, "l"], v: int, n: int) -> Float[Tensor, "l d"]:
@@ -592,28 +644,35 @@ x = stream(numbers("^ABCDA"), V, N)
 plots.stream_columns(x, "^ABCDA", {"token": V, "empty": V, "position": N})
 
 # %% [markdown]
-# A **head** is four matrices: `w_q` and `w_k`, both $(d, d_h)$; `w_v`, $(d, d_v)$; and `w_o`, $(d_v, d)$. It adds `weights @ (x @ w_v) @ w_o` to the stream. The widths $d_h$ and
-# $d_v$ are yours to choose, and so is float32 or float64, but the scores are divided by $\sqrt{d_h}$. "All attention" means at least 0.99; an equal share or a one-hot may be off by 0.01 as well. Your heads must
-# work for any $v$ from 2 to 20, any $n$ up to 100, and sequences of any length up to $n$. The check tries the three one by one, and (c) after a right (a), not after yours.
+# A **head** is four matrices: `w_q` and `w_k`, both $(d, d_h)$; `w_v`, $(d, d_v)$; and `w_o`, $(d_v, d)$. It adds
+# `weights @ (x @ w_v) @ w_o` to the stream. The widths $d_h$ and $d_v$ are yours to choose, and so is float32 or
+# float64, but the scores are divided by $\sqrt{d_h}$. "All attention" means at least 0.99; an equal share or a one-hot
+# may be off by 0.01 as well. Your heads must work for any $v$ from 2 to 20, any $n$ up to 100, and sequences of any
+# length up to $n$. The check tries the three one by one, and (c) after a right (a), not after yours.
 #
-# **(a) `previous_token_head`**: position $i$ gives all its attention to position $i - 1$ (position 0 sees only itself), and writes *which token* stood there into the empty columns, as a
-# one-hot, and nothing anywhere else.
+# **(a) `previous_token_head`**: position $i$ gives all its attention to position $i - 1$ (position 0 sees only itself),
+# and writes *which token* stood there into the empty columns, as a one-hot, and nothing anywhere else.
 #
-# **(b) `first_token_head`**: every position gives all its attention to position 0. Only `w_q` and `w_k` are asked for. It reads the stream as it is at first, before (a) has written.
+# **(b) `first_token_head`**: every position gives all its attention to position 0. Only `w_q` and `w_k` are asked for.
+# It reads the stream as it is at first, before (a) has written.
 #
-# **(c) `induction_head`**: it reads the stream after (a) has written into it. A token $A$ looks at all positions up to its own whose *previous* token is $A$, in equal shares (in `^BAA` the last $A$ looks at itself,
-# for the token before it is an $A$). If there is none, it rests on position 0, as in (b). What it finds there, the token itself, it writes into the first $v$ columns: a prediction of what comes
-# next.
+# **(c) `induction_head`**: it reads the stream after (a) has written into it. A token $A$ looks at all positions up to
+# its own whose *previous* token is $A$, in equal shares (in `^BAA` the last $A$ looks at itself, for the token before
+# it is an $A$). If there is none, it rests on position 0, as in (b). What it finds there, the token itself, it writes
+# into the first $v$ columns: a prediction of what comes next.
 #
-# **By hand, for (a).** Let the query of position $i$ be the one-hot vector of $i - 1$ times 100, and the key of position $j$ the one-hot vector of $j$. Then $d_h = n$, and the score of $(i, j)$ is $100/\sqrt n$ if
-# $j = i - 1$, else 0: with $n = 12$ that is 29, with $n = 100$ still 10, which is just enough.
-# A row of `w_q` says what one column of the stream turns into. Which rows are not zero?
+# **By hand, for (a).** Let the query of position $i$ be the one-hot vector of $i - 1$ times 100, and the key of
+# position $j$ the one-hot vector of $j$. Then $d_h = n$, and the score of $(i, j)$ is $100/\sqrt n$ if $j = i - 1$,
+# else 0: with $n = 12$ that is 29, with $n = 100$ still 10, which is just enough. A row of `w_q` says what one column
+# of the stream turns into. Which rows are not zero?
 #
-# **Before you write (c):** how strong must a match be, compared with the resting place? What happens if both are equal? And what has (a) written at position 0, which sees only itself?
+# **Before you write (c):** how strong must a match be, compared with the resting place? What happens if both are equal?
+# And what has (a) written at position 0, which sees only itself?
 #
 # <details><summary>Compare</summary>
 #
-# Clearly stronger, or attention is shared between match and resting place: with equal scores, half and half. At position 0 (a) has written `^` itself, so only a `^` could ever match it, and `^` stands nowhere else.
+# Clearly stronger, or attention is shared between match and resting place: with equal scores, half and half. At
+# position 0 (a) has written `^` itself, so only a `^` could ever match it, and `^` stands nowhere else.
 # </details>
 
 # %% nbgrader={"grade": false, "grade_id": "two_hand_made_heads", "locked": false, "schema_version": 3, "solution": true}
@@ -660,7 +719,8 @@ def induction_head(v: int, n: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 # %% [markdown]
 # <details><summary>Hint 1: matrices that pick columns</summary>
 #
-# Start from zeros. `w[a:b] = torch.eye(b − a)` reads columns a … b − 1 of the stream and hands them on as they are. Everything else is ignored.
+# Start from zeros. `w[a:b] = torch.eye(b − a)` reads columns a … b − 1 of the stream and hands them on as they are.
+# Everything else is ignored.
 # </details>
 # <details><summary>Hint 2 for (a): a shift</summary>
 #
@@ -672,7 +732,8 @@ def induction_head(v: int, n: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 # </details>
 # <details><summary>Hint 4 for (c): whose token meets whose?</summary>
 #
-# The query is "I am an A". The key is "the one before me was an A". Which columns does each read? The resting place is one more feature of both.
+# The query is "I am an A". The key is "the one before me was an A". Which columns does each read? The resting place is
+# one more feature of both.
 # </details>
 # <details><summary>If the card says "scores that are too weak"</summary>
 #
@@ -683,10 +744,12 @@ def induction_head(v: int, n: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 check.two_hand_made_heads(previous_token_head, first_token_head, induction_head, points=3)
 ### BEGIN HIDDEN TESTS
 from autograder.hidden import multi_head as hidden
-check.two_hand_made_heads(previous_token_head, first_token_head, induction_head, points=3, cases=hidden.two_hand_made_heads)
+check.two_hand_made_heads(previous_token_head, first_token_head, induction_head, points=3,
+                          cases=hidden.two_hand_made_heads)
 ### END HIDDEN TESTS
 # %% [markdown]
-# **See it.** First the two simple heads, on the sequence `^ABCDA`. A row is a query: who asks; a column is a key: who is looked at.
+# **See it.** First the two simple heads, on the sequence `^ABCDA`. A row is a query: who asks; a column is a key: who
+# is looked at.
 
 # %%
 def maps_of_both():
@@ -698,8 +761,9 @@ def maps_of_both():
 plots.two_heads(maps_of_both, "^ABCDA")
 
 # %% [markdown]
-# Now the two layers together, on `^ABCDABA`. Follow the last row, the last *A*: layer 1 has written "after A" into both *B*s. Layer 2 asks for "after A",
-# finds them, and guesses *B*. **Predict** what the guess is in the rows of the first *A*, *B*, *C* and *D*, before you look.
+# Now the two layers together, on `^ABCDABA`. Follow the last row, the last *A*: layer 1 has written "after A" into both
+# *B*s. Layer 2 asks for "after A", finds them, and guesses *B*. **Predict** what the guess is in the rows of the first
+# *A*, *B*, *C* and *D*, before you look.
 
 # %%
 guess_of_a_new_token = None  # one of the tokens "^", "A", "B", "C", "D"
@@ -721,11 +785,12 @@ plots.induction_steps(circuit, "^ABCDABA", numbers("^ABCDABA"), NAMES)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# A token that is new finds nothing, rests on `^` and guesses `^`: "I don't know". The others guess what came after their earlier copy.
+# A token that is new finds nothing, rests on `^` and guesses `^`: "I don't know". The others guess what came after
+# their earlier copy.
 # </details>
 #
-# And now it writes. The prompt is `^BADCB`, nothing that it was made for. Each line is one step: the last token (blue) looks at the one (orange) that came after its earlier
-# copy, and adds the same token (green).
+# And now it writes. The prompt is `^BADCB`, nothing that it was made for. Each line is one step: the last token (blue)
+# looks at the one (orange) that came after its earlier copy, and adds the same token (green).
 
 # %%
 plots.completion(circuit, numbers("^BADCB"), NAMES, steps=5)
@@ -733,26 +798,33 @@ plots.completion(circuit, numbers("^BADCB"), NAMES, steps=5)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# It goes on with the pattern *BADC*, *BADC*, though no weight in it knows *B* from *A*. It copies by *place*, not by knowledge. A single layer can't do
-# that: the key must say what stood *before* it, and somebody has to write that down first. Olsson et al. (2022) found heads that do the same in trained models, and saw them appear
-# at the moment when these models learn to use long contexts. The resting place is real too: trained models put unused attention on the first token (Xiao et al., 2023).
+# It goes on with the pattern *BADC*, *BADC*, though no weight in it knows *B* from *A*. It copies by *place*, not by
+# knowledge. A single layer can't do that: the key must say what stood *before* it, and somebody has to write that down
+# first. Olsson et al. (2022) found heads that do the same in trained models, and saw them appear at the moment when
+# these models learn to use long contexts. The resting place is real too: trained models put unused attention on the
+# first token (Xiao et al., 2023).
 # </details>
 
 # %% [markdown]
 # ## 4.11 A slope for every head  ●●○ · 15 min · 1 point
 #
-# The heads of 4.10 knew positions because the stream had columns for them. There is a shorter way: tell the *scores* how far away a key is. **ALiBi** (attention with linear
-# biases; Press et al., 2022, section 3) adds to the score of query $i$ and key $j$ in head $k$
+# The heads of 4.10 knew positions because the stream had columns for them. There is a shorter way: tell the *scores*
+# how far away a key is. **ALiBi** (attention with linear biases; Press et al., 2022, section 3) adds to the score of
+# query $i$ and key $j$ in head $k$
 #
 # $$-\,m_k\,(i - j), \qquad m_k = 2^{-8k/h}, \quad k = 1, \dots, h$$
 #
-# One step further away costs $m_k$, whatever the tokens are. A head with a steep slope looks at its neighbours. A head with a flat one sees far. The slopes are not trained. Later keys,
-# $j > i$, are hidden: $-\infty$, as in unit 03, which no score can outweigh. So one $(h, n, n)$ tensor, added to the scores, is position and causal mask at once. Make it in
-# float32: no input says otherwise. The formula holds for every $h$ here. (The code released with the paper takes other slopes where $h$ is no power of two.)
+# One step further away costs $m_k$, whatever the tokens are. A head with a steep slope looks at its neighbours. A head
+# with a flat one sees far. The slopes are not trained. Later keys, $j > i$, are hidden: $-\infty$, as in unit 03, which
+# no score can outweigh. So one $(h, n, n)$ tensor, added to the scores, is position and causal mask at once. Make it in
+# float32: no input says otherwise. The formula holds for every $h$ here. (The code released with the paper takes other
+# slopes where $h$ is no power of two.)
 #
-# **By hand.** $h = 2$: the slopes are $2^{-4} = 1/16$ and $2^{-8} = 1/256$. With $n = 3$ the last row of the first head is $(-2/16, -1/16, 0)$, and its first row $(0, -\infty, -\infty)$.
+# **By hand.** $h = 2$: the slopes are $2^{-4} = 1/16$ and $2^{-8} = 1/256$. With $n = 3$ the last row of the first head
+# is $(-2/16, -1/16, 0)$, and its first row $(0, -\infty, -\infty)$.
 #
-# **Predict:** with $h = 8$ the slopes are ½, ¼, … 1/256. If all scores are equal, how many tokens back does head 8 still put more than half of the weight that it puts on its own token?
+# **Predict:** with $h = 8$ the slopes are ½, ¼, … 1/256. If all scores are equal, how many tokens back does head 8
+# still put more than half of the weight that it puts on its own token?
 
 # %%
 guess_tokens_back = None  # a number
@@ -790,14 +862,18 @@ plots.alibi_reach(alibi_bias, n=64, heads=(1, 4, 8), h=8)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# The maps show $e^{\text{bias}}$: the factor that the softmax puts on every weight. With equal scores a weight falls by the factor $e^{-m_k}$ with each step back: head 1 gives 39 % to its own token and reaches a handful of others, head 8 spreads over
-# all 64. (Half of the weight of its own token is left $256 \ln 2 = 177$ tokens back.) Nothing here depends on where a token stands, only on distances. Press et al. report that models trained on short sequences kept their quality on longer ones.
+# The maps show $e^{\text{bias}}$: the factor that the softmax puts on every weight. With equal scores a weight falls by
+# the factor $e^{-m_k}$ with each step back: head 1 gives 39 % to its own token and reaches a handful of others, head 8
+# spreads over all 64. (Half of the weight of its own token is left $256 \ln 2 = 177$ tokens back.) Nothing here depends
+# on where a token stands, only on distances. Press et al. report that models trained on short sequences kept their
+# quality on longer ones.
 # </details>
 
 # %% [markdown]
 # ## What you guessed, and what came out
 #
-# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one: there is something to explain.
+# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one:
+# there is something to explain.
 
 # %%
 from helpers.measuring.guesses import guesses
@@ -813,27 +889,32 @@ guesses({
 # ## What you have now
 #
 # - **Split** cuts features, never tokens: reshape, then transpose. **Merge** is the way back: transpose, then join.
-# - **Multi-head attention** is four projections around one batched attention. Scale by $\sqrt{d_h}$, give the mask an axis for the heads, take keys and values from the memory.
+# - **Multi-head attention** is four projections around one batched attention. Scale by $\sqrt{d_h}$, give the mask an
+#   axis for the heads, take keys and values from the memory.
 # - With $d_h = d/h$ the number of heads appears neither in the parameters nor in the FLOPs.
-# - The output is a **sum over heads**: each adds its part, and one layer's heads can read what an earlier layer's heads wrote.
+# - The output is a **sum over heads**: each adds its part, and one layer's heads can read what an earlier layer's heads
+#   wrote.
 # - **Grouped-query attention** keeps the queries and shares the keys and values.
 # - A **bias** on the scores that falls with the distance gives a layer a sense of place, at no parameter.
 #
 # **Read more**
 #
 # - Vaswani et al. (2017), section 3.2.2: the layer, and why its heads are narrow.
-# - Elhage et al. (2021), *A Mathematical Framework for Transformer Circuits*, and Olsson et al. (2022), *In-context Learning and Induction Heads*, transformer-circuits.pub: heads that read each other, found in trained models.
-# - Voita et al. (2019) and Michel et al. (2019), *Are Sixteen Heads Really Better than One?*: what is left when heads are taken out.
+# - Elhage et al. (2021), *A Mathematical Framework for Transformer Circuits*, and Olsson et al. (2022), *In-context
+#   Learning and Induction Heads*, transformer-circuits.pub: heads that read each other, found in trained models.
+# - Voita et al. (2019) and Michel et al. (2019), *Are Sixteen Heads Really Better than One?*: what is left when heads
+#   are taken out.
 # - Shazeer (2019) and Ainslie et al. (2023), *GQA*: one key/value head, or a few.
 # - Press et al. (2022), *Train Short, Test Long*: ALiBi.
 #
-# **Next:** unit 05 puts this layer into a language model. Positions, which were one-hot columns here, become waves. And in unit 08 the keys and values of
-# `grouped_query_attention` become the cache.
+# **Next:** unit 05 puts this layer into a language model. Positions, which were one-hot columns here, become waves. And
+# in unit 08 the keys and values of `grouped_query_attention` become the cache.
 
 # %% [markdown]
 # ## Where you stand
 #
-# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here once more.
+# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here
+# once more.
 
 # %%
 check.progress(unit=4)

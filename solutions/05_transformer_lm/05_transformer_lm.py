@@ -9,8 +9,10 @@
 # %% [markdown]
 # # 05 · A Transformer that writes
 #
-# You have attention, masks and heads. What is missing for a language model? Positions, because attention alone sees a set. Norms, a small network for each token and the residual
-# stream, because one layer is not enough. A loss, a training loop, and a way to write. At the end of this unit all of it is yours, and a model that you trained tells you stories.
+# You have attention, masks and heads. What is missing for a language model? Positions, because attention alone sees a
+# set. Norms, a small network for each token and the residual stream, because one layer is not enough. A loss, a
+# training loop, and a way to write. At the end of this unit all of it is yours, and a model that you trained tells you
+# stories.
 #
 # **After this unit you can**
 # - say where a token stands in three ways (digits, sines, rotations), and why the third is what models use today;
@@ -19,10 +21,12 @@
 # - train it down to a loss that you know beforehand, and say why no model can get below;
 # - write text greedily, with temperature, top-k and top-p.
 #
-# **How to work.** As before: predict, write, run the check. You have about 5 hours, and 32 points to earn. The model trains in one to two minutes on two CPU cores.
+# **How to work.** As before: predict, write, run the check. You have about 5 hours, and 32 points to earn. The model
+# trains in one to two minutes on two CPU cores.
 #
-# **For all functions here:** leave the inputs unchanged, and compute in the precision that comes in, or in a higher one (the checks use float64 too). Layers
-# and losses are there to be trained, so their gradients are checked as well: don't write into a tensor of which an earlier step has read anything.
+# **For all functions here:** leave the inputs unchanged, and compute in the precision that comes in, or in a higher one
+# (the checks use float64 too). Layers and losses are there to be trained, so their gradients are checked as well: don't
+# write into a tensor of which an earlier step has read anything.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -48,8 +52,10 @@ plots.model_map()
 # %% [markdown]
 # ## 5.1 Positions as digits  ●○○ · 5 min · 1 point
 #
-# Shuffle the tokens, and attention shuffles its outputs (2.10). So each token must be told where it stands, in a row of $d$ numbers. The first idea is the oldest: write the position in base 2. Column 0 is the *last* digit. It
-# changes at every position. Column 1 changes at every second one, column $i$ every $2^i$ positions. There may be many positions; $d$ is at most 60, so that $2^d$ is still an int64. Digits may be floats or whole numbers.
+# Shuffle the tokens, and attention shuffles its outputs (2.10). So each token must be told where it stands, in a row of
+# $d$ numbers. The first idea is the oldest: write the position in base 2. Column 0 is the *last* digit. It changes at
+# every position. Column 1 changes at every second one, column $i$ every $2^i$ positions. There may be many positions;
+# $d$ is at most 60, so that $2^d$ is still an int64. Digits may be floats or whole numbers.
 #
 # **By hand.** $d = 3$: position 6 is 110 in base 2, so its row is $(0, 1, 1)$. Position 1 is $(1, 0, 0)$.
 
@@ -76,12 +82,15 @@ check.binary_positions(binary_positions, points=1, cases=hidden.binary_positions
 # %% [markdown]
 # ## 5.2 Positions as sines  ●●○ · 15 min · 2 points
 #
-# Digits jump. From 7 to 8 four of them change at once, although the positions are neighbours. Replace each digit by something that goes round smoothly, like the hand of a clock: a sine and a cosine. Each pair of columns is one
-# clock, and each clock is slower than the one before (*Attention Is All You Need*, Vaswani et al., 2017, section 3.5):
+# Digits jump. From 7 to 8 four of them change at once, although the positions are neighbours. Replace each digit by
+# something that goes round smoothly, like the hand of a clock: a sine and a cosine. Each pair of columns is one clock,
+# and each clock is slower than the one before (*Attention Is All You Need*, Vaswani et al., 2017, section 3.5):
 #
-# $$\mathrm{PE}_{t,\,2i} = \sin(t\,\theta_i), \qquad \mathrm{PE}_{t,\,2i+1} = \cos(t\,\theta_i), \qquad \theta_i = \text{base}^{-2i/d}, \qquad i = 0 \dots \tfrac d2 - 1$$
+# $$\mathrm{PE}_{t,\,2i} = \sin(t\,\theta_i), \qquad \mathrm{PE}_{t,\,2i+1} = \cos(t\,\theta_i), \qquad
+# \theta_i = \text{base}^{-2i/d}, \qquad i = 0 \dots \tfrac d2 - 1$$
 #
-# **By hand.** $d = 4$, base 10,000: $\theta_0 = 1$, $\theta_1 = 1/100$. Row 0 is $(0, 1, 0, 1)$. Row 1 is $(0.841, 0.540, 0.010, 1.000)$.
+# **By hand.** $d = 4$, base 10,000: $\theta_0 = 1$, $\theta_1 = 1/100$. Row 0 is $(0, 1, 0, 1)$. Row 1 is
+# $(0.841, 0.540, 0.010, 1.000)$.
 
 # %% nbgrader={"grade": false, "grade_id": "sinusoidal_positions", "locked": false, "schema_version": 3, "solution": true}
 def sinusoidal_positions(n: int, d: int, base: float = 10_000.0) -> Float[Tensor, "n d"]:
@@ -121,7 +130,8 @@ plots.clocks(sinusoidal_positions)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# Both maps have the same idea: fast columns on the left, slow ones on the right. Below, each row of clocks is one pair of columns. The first hand points somewhere else at every token. The last one has hardly moved.
+# Both maps have the same idea: fast columns on the left, slow ones on the right. Below, each row of clocks is one pair
+# of columns. The first hand points somewhere else at every token. The last one has hardly moved.
 # </details>
 #
 # ## 5.3 Why so many clocks?  ●○○ · 3 min · 1 point
@@ -129,7 +139,8 @@ plots.clocks(sinusoidal_positions)
 # With $d = 512$ and base 10,000 the frequencies fall from 1 to about 1/10,000. Which sentence is right?
 #
 # - **a** The first pair tells positions apart that are far from each other, the last pair tells neighbours apart.
-# - **b** The first pair tells neighbours apart and comes round soon. The last pair changes slowly and tells far positions apart.
+# - **b** The first pair tells neighbours apart and comes round soon. The last pair changes slowly and tells far
+#   positions apart.
 # - **c** All pairs turn equally fast, and differ in where they start.
 # - **d** The last pair is the first to come back to where it was.
 # - **e** Any one pair would be enough; the others are there to fill the width.
@@ -151,15 +162,20 @@ check.frequencies_fall(frequencies_fall, points=1, cases=hidden.frequencies_fall
 # %% [markdown]
 # ## 5.4 A step forward is a rotation  ●●○ · 15 min · 1 point
 #
-# Why sines *and* cosines? Because moving $k$ tokens on turns every hand by the angle $k\theta_i$, wherever it stood. So there is a matrix $M$ that depends on $k$ alone, with
+# Why sines *and* cosines? Because moving $k$ tokens on turns every hand by the angle $k\theta_i$, wherever it stood. So
+# there is a matrix $M$ that depends on $k$ alone, with
 #
 # $$\mathrm{PE}_{t+k} = \mathrm{PE}_t\, M \quad\text{for all } t$$
 #
-# (rows times a matrix, as always in this course). float32 will do: $k$ is in the tens at most. The paper chose sines "because … $\mathrm{PE}_{pos+k}$ can be represented as a linear function of $\mathrm{PE}_{pos}$" (section 3.5). Write that $M$: 2×2 blocks along the diagonal, zeros elsewhere. You need
+# (rows times a matrix, as always in this course). float32 will do: $k$ is in the tens at most. The paper chose sines
+# "because … $\mathrm{PE}_{pos+k}$ can be represented as a linear function of $\mathrm{PE}_{pos}$" (section 3.5). Write
+# that $M$: 2×2 blocks along the diagonal, zeros elsewhere. You need
 #
 # $$\sin(a+b) = \sin a\cos b + \cos a\sin b, \qquad \cos(a+b) = \cos a\cos b - \sin a\sin b$$
 #
-# **By hand.** $d = 2$, and let $k\theta_0$ be 90° (no whole $k$ gives exactly that, but its sine and cosine are easy): row $(\sin t, \cos t)$ becomes $(\cos t, -\sin t)$. So $M = \begin{pmatrix}0 & -1\\ 1 & 0\end{pmatrix}$. Multiply and see.
+# **By hand.** $d = 2$, and let $k\theta_0$ be 90° (no whole $k$ gives exactly that, but its sine and cosine are easy):
+# row $(\sin t, \cos t)$ becomes $(\cos t, -\sin t)$. So $M = \begin{pmatrix}0 & -1\\ 1 & 0\end{pmatrix}$. Multiply and
+# see.
 
 # %% nbgrader={"grade": false, "grade_id": "shift_is_rotation", "locked": false, "schema_version": 3, "solution": true}
 def shift_rotation(k: int, d: int, base: float = 10_000.0) -> Float[Tensor, "d d"]:
@@ -176,7 +192,8 @@ def shift_rotation(k: int, d: int, base: float = 10_000.0) -> Float[Tensor, "d d
 # %% [markdown]
 # <details><summary>Hint: read the block off the formulas</summary>
 #
-# The new sine is (old sine) · cos b + (old cosine) · sin b. So the first *column* of the block is (cos b, sin b). What is the second?
+# The new sine is (old sine) · cos b + (old cosine) · sin b. So the first *column* of the block is (cos b, sin b). What
+# is the second?
 # </details>
 # <details><summary>If your shift goes backwards</summary>
 #
@@ -193,16 +210,22 @@ check.shift_is_rotation(shift_rotation, points=1, cases=hidden.shift_is_rotation
 # %% [markdown]
 # ## 5.5 Turn the queries and keys  ●●● · 30 min · 2 points
 #
-# Added to the tokens, positions mix with meanings, and the model must learn to keep the two apart. **RoPE** (Su et al., 2021) does it another way: *turn* the query at position $t$ by $t\theta_i$, pair by pair, and the key at position $s$ by $s\theta_i$. In the dot product only
-# the difference of the angles is left. So the score depends on the words and on the distance $t - s$, and on nothing else. Values are not turned. They are what is handed over.
+# Added to the tokens, positions mix with meanings, and the model must learn to keep the two apart. **RoPE** (Su et
+# al., 2021) does it another way: *turn* the query at position $t$ by $t\theta_i$, pair by pair, and the key at position
+# $s$ by $s\theta_i$. In the dot product only the difference of the angles is left. So the score depends on the words
+# and on the distance $t - s$, and on nothing else. Values are not turned. They are what is handed over.
 #
-# For a pair of neighbouring features $(x_{2i}, x_{2i+1})$ at position $t$, with $\varphi = t\,\theta_i$ (equation 34 of the paper):
+# For a pair of neighbouring features $(x_{2i}, x_{2i+1})$ at position $t$, with $\varphi = t\,\theta_i$ (equation 34 of
+# the paper):
 #
 # $$x'_{2i} = x_{2i}\cos\varphi - x_{2i+1}\sin\varphi, \qquad x'_{2i+1} = x_{2i}\sin\varphi + x_{2i+1}\cos\varphi$$
 #
-# The positions come as an argument. They don't always start at 0: in unit 08 a new token comes after a whole text. They may have batch axes of their own, each as long as that of `x` or of size 1 (that is what `#` means). The output has the dtype of `x`; float32 is enough for the angles, 16 bits are not.
+# The positions come as an argument. They don't always start at 0: in unit 08 a new token comes after a whole text. They
+# may have batch axes of their own, each as long as that of `x` or of size 1 (that is what `#` means). The output has
+# the dtype of `x`; float32 is enough for the angles, 16 bits are not.
 #
-# **By hand.** $d = 2$, $x = (1, 0)$: at position 0 it stays, at position 1 it becomes $(0.540, 0.841)$, at position 2 $(-0.416, 0.909)$.
+# **By hand.** $d = 2$, $x = (1, 0)$: at position 0 it stays, at position 1 it becomes $(0.540, 0.841)$, at position 2
+# $(-0.416, 0.909)$.
 #
 # **Before you write:** does a row become longer or shorter, or does it keep its length?
 
@@ -258,22 +281,28 @@ plots.rotary_scores(rotary_embedding)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# On the left, stripes: the score is the same along every diagonal. On the right, three keys at three places give one and the same curve over the distance.
+# On the left, stripes: the score is the same along every diagonal. On the right, three keys at three places give one
+# and the same curve over the distance.
 # </details>
 #
 # ## 5.6 LayerNorm  ●●○ · 15 min · 2 points
 #
-# After many additions the numbers of a token can have any size. A norm brings them back. **LayerNorm** (Ba et al., 2016, equation 4) takes the $d$ features of *one token*, subtracts their mean, and divides by their standard deviation. Then come a gain and a bias,
-# one number a feature, both learned:
+# After many additions the numbers of a token can have any size. A norm brings them back. **LayerNorm** (Ba et al.,
+# 2016, equation 4) takes the $d$ features of *one token*, subtracts their mean, and divides by their standard
+# deviation. Then come a gain and a bias, one number a feature, both learned:
 #
-# $$y = w \cdot \frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} + b, \qquad \mu = \frac1d\sum_i x_i, \qquad \sigma^2 = \frac1d\sum_i (x_i - \mu)^2$$
+# $$y = w \cdot \frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} + b, \qquad \mu = \frac1d\sum_i x_i, \qquad
+# \sigma^2 = \frac1d\sum_i (x_i - \mu)^2$$
 #
 # The variance is divided by $d$. (`torch.var` divides by $d - 1$ unless you tell it otherwise.)
 #
-# **By hand.** $x = (1, 3)$: $\mu = 2$, $\sigma^2 = 1$, so $y = (-1, 1)$. With $d - 1$ it would be $(-0.71, 0.71)$. With a single feature nothing is left of $x$: $y = b$.
+# **By hand.** $x = (1, 3)$: $\mu = 2$, $\sigma^2 = 1$, so $y = (-1, 1)$. With $d - 1$ it would be $(-0.71, 0.71)$. With
+# a single feature nothing is left of $x$: $y = b$.
 #
-# Subtract the mean *before* you square. The mean of the squares minus the square of the mean is the same on paper. But for a row with mean 300 and deviation 1 it is about 90,001 − 90,000, and float32 has only seven digits.
-# A square that overflows is no concern, here and in 5.7: rows are float32 or float64, and of moderate size. But all features may be equal, and there too the gradient is a number.
+# Subtract the mean *before* you square. The mean of the squares minus the square of the mean is the same on paper. But
+# for a row with mean 300 and deviation 1 it is about 90,001 − 90,000, and float32 has only seven digits. A square that
+# overflows is no concern, here and in 5.7: rows are float32 or float64, and of moderate size. But all features may be
+# equal, and there too the gradient is a number.
 #
 # Write it with plain arithmetic, without `F.layer_norm`, `nn.LayerNorm` or another ready-made norm.
 
@@ -304,11 +333,13 @@ check.layer_norm(layer_norm, points=2, cases=hidden.layer_norm)
 # %% [markdown]
 # ## 5.7 RMSNorm  ●○○ · 5 min · 1 point
 #
-# Must the mean go? **RMSNorm** (Zhang & Sennrich, 2019, equation 4) doesn't subtract it, has no bias, and works as well. LLaMA uses it (Touvron et al., 2023, section 2.2), and most models after it:
+# Must the mean go? **RMSNorm** (Zhang & Sennrich, 2019, equation 4) doesn't subtract it, has no bias, and works as
+# well. LLaMA uses it (Touvron et al., 2023, section 2.2), and most models after it:
 #
 # $$y = w \cdot \frac{x}{\sqrt{\frac1d\sum_i x_i^2 + \varepsilon}}$$
 #
-# **By hand.** $x = (1, 7)$: the mean square is 25, so $y = (0.2, 1.4)$. LayerNorm would give $(-1, 1)$. Write it without `F.rms_norm`, `nn.RMSNorm`, `F.layer_norm` or `F.normalize`.
+# **By hand.** $x = (1, 7)$: the mean square is 25, so $y = (0.2, 1.4)$. LayerNorm would give $(-1, 1)$. Write it
+# without `F.rms_norm`, `nn.RMSNorm`, `F.layer_norm` or `F.normalize`.
 
 # %% nbgrader={"grade": false, "grade_id": "rms_norm", "locked": false, "schema_version": 3, "solution": true}
 def rms_norm(x: Float[Tensor, "*batch d"], weight: Float[Tensor, "d"], eps: float = 1e-5) -> Float[Tensor, "*batch d"]:
@@ -327,15 +358,20 @@ check.rms_norm(rms_norm, points=1, cases=hidden.rms_norm)
 # %% [markdown]
 # ## 5.8 A small network for every token  ●●○ · 15 min · 2 points
 #
-# Attention moves information between tokens. What is done with it happens in a network that looks at each token *alone*. The paper of 2017 has two layers with a ReLU between them (equation 2), four times as wide inside as the stream:
+# Attention moves information between tokens. What is done with it happens in a network that looks at each token
+# *alone*. The paper of 2017 has two layers with a ReLU between them (equation 2), four times as wide inside as the
+# stream:
 #
 # $$\mathrm{FFN}(x) = \max(0,\; x W_1 + b_1)\, W_2 + b_2$$
 #
-# Today's models, LLaMA among them, let one projection *gate* another: **SwiGLU** (Shazeer, 2020, equation 6), with $\operatorname{silu}(z) = z \cdot \operatorname{sigmoid}(z)$:
+# Today's models, LLaMA among them, let one projection *gate* another: **SwiGLU** (Shazeer, 2020, equation 6), with
+# $\operatorname{silu}(z) = z \cdot \operatorname{sigmoid}(z)$:
 #
 # $$\mathrm{SwiGLU}(x) = \big(\operatorname{silu}(x W_{\text{gate}}) \circ x W_{\text{up}}\big)\, W_{\text{down}}$$
 #
-# **By hand.** One feature, all weights 1, no biases. $x = -2$: the ReLU network gives 0. SwiGLU: silu(−2) = −2 · 0.119 = −0.238, times −2 is 0.477. Numbers may be large, and far below 0 too: $e^{1000}$ is infinite, and ∞/∞ is no number, nor is 0 · ∞ in a gradient.
+# **By hand.** One feature, all weights 1, no biases. $x = -2$: the ReLU network gives 0. SwiGLU: silu(−2) = −2 ·
+# 0.119 = −0.238, times −2 is 0.477. Numbers may be large, and far below 0 too: $e^{1000}$ is infinite, and ∞/∞ is no
+# number, nor is 0 · ∞ in a gradient.
 
 # %% nbgrader={"grade": false, "grade_id": "feed_forward", "locked": false, "schema_version": 3, "solution": true}
 def feed_forward(
@@ -373,11 +409,13 @@ check.feed_forward(feed_forward, swiglu, points=2, cases=hidden.feed_forward)
 # %% [markdown]
 # ## 5.9 The residual stream  ●○○ · 10 min · 1 point
 #
-# A deep stack of layers is hard to train: a gradient must pass through all of them. So a layer doesn't replace what it read. It *adds* to it (He et al., 2016, equation 1):
+# A deep stack of layers is hard to train: a gradient must pass through all of them. So a layer doesn't replace what it
+# read. It *adds* to it (He et al., 2016, equation 1):
 #
 # $$x_{l+1} = x_l + f_l(x_l)$$
 #
-# Each token has a **stream** of $d$ numbers that runs from the embedding to the head. Layers read from it and write into it. Whatever a layer does, there is a straight path past it, for the numbers and for the gradient.
+# Each token has a **stream** of $d$ numbers that runs from the embedding to the head. Layers read from it and write
+# into it. Whatever a layer does, there is a straight path past it, for the numbers and for the gradient.
 #
 # **By hand.** $x_0 = 1$ and two layers that both double: $f(x) = 2x$. $x_1 = 1 + 2 = 3$, $x_2 = 3 + 6 = 9$.
 
@@ -401,19 +439,25 @@ check.residual(residual, points=1, cases=hidden.residual)
 # %% [markdown]
 # ## 5.10 The block  ●●○ · 20 min · 3 points
 #
-# Attention, feed-forward network, a residual connection around each, a norm for each. Where does the norm stand? There are two answers (Xiong et al., 2020, table 1):
+# Attention, feed-forward network, a residual connection around each, a norm for each. Where does the norm stand? There
+# are two answers (Xiong et al., 2020, table 1):
 #
-# $$\text{pre-norm:}\quad x + f(\operatorname{norm}(x)) \qquad\qquad \text{post-norm:}\quad \operatorname{norm}(x + f(x))$$
+# $$\text{pre-norm:}\quad x + f(\operatorname{norm}(x)) \qquad\qquad
+# \text{post-norm:}\quad \operatorname{norm}(x + f(x))$$
 #
-# The paper of 2017 has post-norm. GPT-2 moved the norm to the input of each part, and added one after the last block (Radford et al., 2019, section 2.3). Nearly all models since then have pre-norm, because the stream itself then stays untouched.
+# The paper of 2017 has post-norm. GPT-2 moved the norm to the input of each part, and added one after the last block
+# (Radford et al., 2019, section 2.3). Nearly all models since then have pre-norm, because the stream itself then stays
+# untouched.
 
 # %%
 plots.two_blocks()
 
 # %% [markdown]
-# Write a block that can be both. First attention with `norm_1`, then the feed-forward network with `norm_2`. All four are functions that you only have to call.
+# Write a block that can be both. First attention with `norm_1`, then the feed-forward network with `norm_2`. All four
+# are functions that you only have to call.
 #
-# **By hand.** Let norm give 1 whatever comes in, and $f(x) = 2x$ for both layers, $x = 5$. Pre-norm: $5 + 2 = 7$, then $7 + 2 = 9$. Post-norm: 1, and 1 again.
+# **By hand.** Let norm give 1 whatever comes in, and $f(x) = 2x$ for both layers, $x = 5$. Pre-norm: $5 + 2 = 7$, then
+# $7 + 2 = 9$. Post-norm: 1, and 1 again.
 
 # %% nbgrader={"grade": false, "grade_id": "transformer_block", "locked": false, "schema_version": 3, "solution": true}
 def transformer_block(
@@ -441,7 +485,8 @@ check.transformer_block(transformer_block, points=3, cases=hidden.transformer_bl
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Predict:** stack 24 blocks with random weights. How large are the numbers in the stream after each of them: with no norm, with pre-norm, with post-norm? In which of the three do they stay at 1, and in which do they grow fastest?
+# **Predict:** stack 24 blocks with random weights. How large are the numbers in the stream after each of them: with no
+# norm, with pre-norm, with post-norm? In which of the three do they stay at 1, and in which do they grow fastest?
 
 # %%
 guess_stays_at_1 = None  # "no norm", "pre-norm" or "post-norm" (quotes included)
@@ -453,13 +498,16 @@ plots.norms_through_depth(transformer_block)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# Post-norm holds the stream at 1: every block ends with a norm. Pre-norm lets it grow slowly, because each block adds something of about the same size, and nothing ever takes it back. That is why a pre-norm model needs one more norm before its
-# head. Without norms each block adds in proportion to what it finds: the growth is exponential.
+# Post-norm holds the stream at 1: every block ends with a norm. Pre-norm lets it grow slowly, because each block adds
+# something of about the same size, and nothing ever takes it back. That is why a pre-norm model needs one more norm
+# before its head. Without norms each block adds in proportion to what it finds: the growth is exponential.
 # </details>
 #
 # ## 5.11 The language model  ●●● · 45 min · 3 points
 #
-# Everything comes together. Attention and MLP are given, as you know them: causal heads as in unit 04, with `rotate` (your `rotary_embedding`) on queries and keys, and a feed-forward network with a GELU (Hendrycks & Gimpel, 2016), a smooth relative of the ReLU.
+# Everything comes together. Attention and MLP are given, as you know them: causal heads as in unit 04, with `rotate`
+# (your `rotary_embedding`) on queries and keys, and a feed-forward network with a GELU (Hendrycks & Gimpel, 2016), a
+# smooth relative of the ReLU.
 
 # %% nbgrader={"grade": false, "grade_id": "parts", "locked": true, "schema_version": 3, "solution": false}
 class Attention(nn.Module):
@@ -496,15 +544,26 @@ class MLP(nn.Module):
 # 1. look the tokens up in the embedding, and multiply by $\sqrt d$;
 # 2. go through `layers` pre-norm blocks, each with weights of its own;
 # 3. one more norm;
-# 4. multiply by the *transposed embedding*: the score of a word is the dot product of the stream with that word's row. The head is **tied** (Press & Wolf, 2017), and training moves the table from both sides.
+# 4. multiply by the *transposed embedding*: the score of a word is the dot product of the stream with that word's row.
+#    The head is **tied** (Press & Wolf, 2017), and training moves the table from both sides.
 #
-# Why $\sqrt d$? As a head, the table wants rows of length about 1, so that scores are of size 1. As input, features should be of size 1, and a row of $d$ such numbers has length $\sqrt d$ (Vaswani et al., 2017, section 3.4). To begin with such rows, draw the table with standard deviation $1/\sqrt d$. `nn.Embedding` draws it with 1; the check accepts both.
+# Why $\sqrt d$? As a head, the table wants rows of length about 1, so that scores are of size 1. As input, features
+# should be of size 1, and a row of $d$ such numbers has length $\sqrt d$ (Vaswani et al., 2017, section 3.4). To begin
+# with such rows, draw the table with standard deviation $1/\sqrt d$. `nn.Embedding` draws it with 1; the check accepts
+# both.
 #
-# The check loads weights into your model by name: `embedding.weight`, `norm.weight`, `norm.bias`, and for each block `blocks.0.norm_1`, `blocks.0.attention`, `blocks.0.norm_2`, `blocks.0.mlp`. So call your attributes like that. `nn.LayerNorm` may be used. Return logits for all positions, not probabilities. The model has no other trained numbers. (An `nn.Linear` whose weight *is* the table may be the head, without a bias.) Every token is a word like any other: no row of the table is kept at zero (`padding_idx`) or cut (`max_norm`).
+# The check loads weights into your model by name: `embedding.weight`, `norm.weight`, `norm.bias`, and for each block
+# `blocks.0.norm_1`, `blocks.0.attention`, `blocks.0.norm_2`, `blocks.0.mlp`. So call your attributes like that.
+# `nn.LayerNorm` may be used. Return logits for all positions, not probabilities. The model has no other trained
+# numbers. (An `nn.Linear` whose weight *is* the table may be the head, without a bias.) Every token is a word like any
+# other: no row of the table is kept at zero (`padding_idx`) or cut (`max_norm`).
 #
-# Then count. `lm_parameters` gives the number of trained numbers of such a model. With `bias=True` all matrices of the blocks have biases ($4d$ wide inside the MLP, $d$ elsewhere). With `context > 0` there is a table of as many learned positions (rows of $d$). A LayerNorm has gain and bias.
+# Then count. `lm_parameters` gives the number of trained numbers of such a model. With `bias=True` all matrices of the
+# blocks have biases ($4d$ wide inside the MLP, $d$ elsewhere). With `context > 0` there is a table of as many learned
+# positions (rows of $d$). A LayerNorm has gain and bias.
 #
-# **By hand.** $v = 10$, $d = 2$, one layer, neither biases nor context: embedding 20; attention 16, MLP 32, two norms 8; last norm 4. Together 80.
+# **By hand.** $v = 10$, $d = 2$, one layer, neither biases nor context: embedding 20; attention 16, MLP 32, two norms
+# 8; last norm 4. Together 80.
 
 # %% nbgrader={"grade": false, "grade_id": "DecoderLM", "locked": false, "schema_version": 3, "solution": true}
 class Block(nn.Module):
@@ -556,7 +615,8 @@ def lm_parameters(vocabulary: int, d: int, layers: int, context: int = 0, bias: 
 # %% [markdown]
 # <details><summary>Hint 1: several blocks</summary>
 #
-# `nn.ModuleList(Block(…) for _ in range(layers))` makes a new block each time. `[Block(…)] * layers` is the same block several times.
+# `nn.ModuleList(Block(…) for _ in range(layers))` makes a new block each time. `[Block(…)] * layers` is the same block
+# several times.
 # </details>
 # <details><summary>Hint 2: the head</summary>
 #
@@ -564,7 +624,8 @@ def lm_parameters(vocabulary: int, d: int, layers: int, context: int = 0, bias: 
 # </details>
 # <details><summary>If a parameter is missing</summary>
 #
-# The names come from your attributes. `self.blocks = nn.ModuleList(…)` gives `blocks.0.…`; a plain list gives nothing at all.
+# The names come from your attributes. `self.blocks = nn.ModuleList(…)` gives `blocks.0.…`; a plain list gives nothing
+# at all.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "DecoderLM_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -575,7 +636,9 @@ check.DecoderLM(DecoderLM, lm_parameters, points=3, cases=hidden.DecoderLM)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# `lm_parameters(50_257, 768, 12, context=1024, bias=True)` is GPT-2 small. It has 124,439,808 parameters. (Count the released weights, and you get that number. The paper's table 2 says 117 million, which its authors corrected later, in the README of their code.)
+# `lm_parameters(50_257, 768, 12, context=1024, bias=True)` is GPT-2 small. It has 124,439,808 parameters. (Count the
+# released weights, and you get that number. The paper's table 2 says 117 million, which its authors corrected later, in
+# the README of their code.)
 #
 # ## 5.12 What is trained?  ●○○ · 3 min · 1 point
 #
@@ -606,10 +669,15 @@ check.what_is_trained(what_is_trained, points=1, cases=hidden.what_is_trained)
 # %% [markdown]
 # ## 5.13 The loss  ●●○ · 15 min · 2 points
 #
-# Row $i$ of the logits says what the model expects *after* token $i$. So its target is token $i + 1$. The loss is the mean of $-\log p(\text{target})$ over all pairs of real tokens. Texts in a batch are padded at the end: text $r$ has `lengths[r]` real tokens, and padding is not
-# asked for. Here `tokens` are both inputs and, moved by one, targets; the last token of a text has no target, and so a text of one token has none at all. Every text has a token, and one at least has two. Padding holds words of the vocabulary too: `lengths` alone tells it from text. All logits are finite numbers. (You may use `F.cross_entropy`. In unit 03 you wrote it yourself.)
+# Row $i$ of the logits says what the model expects *after* token $i$. So its target is token $i + 1$. The loss is the
+# mean of $-\log p(\text{target})$ over all pairs of real tokens. Texts in a batch are padded at the end: text $r$ has
+# `lengths[r]` real tokens, and padding is not asked for. Here `tokens` are both inputs and, moved by one, targets; the
+# last token of a text has no target, and so a text of one token has none at all. Every text has a token, and one at
+# least has two. Padding holds words of the vocabulary too: `lengths` alone tells it from text. All logits are finite
+# numbers. (You may use `F.cross_entropy`. In unit 03 you wrote it yourself.)
 #
-# **By hand.** One text of 3 real tokens and 2 of padding: two predictions, token 1 from row 0 and token 2 from row 1. If the model gives them probabilities ½ and ¼, the loss is $(\ln 2 + \ln 4)/2 = 1.04$.
+# **By hand.** One text of 3 real tokens and 2 of padding: two predictions, token 1 from row 0 and token 2 from row 1.
+# If the model gives them probabilities ½ and ¼, the loss is $(\ln 2 + \ln 4)/2 = 1.04$.
 
 # %% nbgrader={"grade": false, "grade_id": "next_token_loss", "locked": false, "schema_version": 3, "solution": true}
 def next_token_loss(
@@ -642,11 +710,16 @@ check.next_token_loss(next_token_loss, points=2, cases=hidden.next_token_loss)
 # %% [markdown]
 # ## 5.14 The learning rate  ●○○ · 10 min · 1 point
 #
-# At the start gradients are large and say little, so steps should be small: a **warm-up** (Vaswani et al., 2017, section 5.3). Towards the end small steps again let the weights settle. Between the two, half a cosine (Loshchilov & Hutter, 2017, equation 5). For step $s = 0, 1, \dots$ of $S$, with $W$ steps of warm-up:
+# At the start gradients are large and say little, so steps should be small: a **warm-up** (Vaswani et al., 2017,
+# section 5.3). Towards the end small steps again let the weights settle. Between the two, half a cosine (Loshchilov &
+# Hutter, 2017, equation 5). For step $s = 0, 1, \dots$ of $S$, with $W$ steps of warm-up:
 #
-# $$\text{rate}(s) = \begin{cases}\text{peak}\cdot\dfrac{s+1}{W} & s < W\\ \text{floor} + (\text{peak} - \text{floor})\cdot\dfrac{1 + \cos(\pi p)}{2},\quad p = \dfrac{s - W}{S - W} & s \ge W\end{cases}$$
+# $$\text{rate}(s) = \begin{cases}\text{peak}\cdot\dfrac{s+1}{W} & s < W\\
+# \text{floor} + (\text{peak} - \text{floor})\cdot\dfrac{1 + \cos(\pi p)}{2},\quad
+# p = \dfrac{s - W}{S - W} & s \ge W\end{cases}$$
 #
-# **By hand.** Peak 8, floor 2, $W = 4$, $S = 24$: step 0 has 2, step 3 has 8, step 4 has 8 ($p = 0$), step 14 has 5 ($p = ½$). $W$ may be 0, and it may be $S$: then there is no decay.
+# **By hand.** Peak 8, floor 2, $W = 4$, $S = 24$: step 0 has 2, step 3 has 8, step 4 has 8 ($p = 0$), step 14 has 5
+# ($p = ½$). $W$ may be 0, and it may be $S$: then there is no decay.
 
 # %% nbgrader={"grade": false, "grade_id": "learning_rate", "locked": false, "schema_version": 3, "solution": true}
 def learning_rate(step: int, steps: int, warm_up: int, peak: float, floor: float) -> float:
@@ -671,14 +744,22 @@ plots.learning_rates(learning_rate)
 # %% [markdown]
 # ## 5.15 The training loop  ●●● · 40 min · 3 points
 #
-# One step: compute the loss of a batch, differentiate, shorten the gradient if it is too long, move the weights. In detail:
+# One step: compute the loss of a batch, differentiate, shorten the gradient if it is too long, move the weights. In
+# detail:
 #
-# - **AdamW** (Loshchilov & Hutter, 2019, algorithm 2) with `betas=(0.9, 0.95)`, as GPT-3 had them (Brown et al., 2020, appendix B), and for each step the rate from `rates`. All else is PyTorch's default ($\varepsilon = 10^{-8}$).
-# - **Weight decay** for matrices only (parameters with two axes or more, the embedding among them). Gains and biases are vectors, and don't decay: nothing is gained by pulling a gain to 0. That takes two parameter groups.
-# - **Clipping**: if all gradients together, as one vector, are longer than `clip`, shorten them to that length (Pascanu et al., 2013, algorithm 1). One bad batch then can't ruin the weights. (`nn.utils.clip_grad_norm_` does it, up to a millionth.)
+# - **AdamW** (Loshchilov & Hutter, 2019, algorithm 2) with `betas=(0.9, 0.95)`, as GPT-3 had them (Brown et al., 2020,
+#   appendix B), and for each step the rate from `rates`. All else is PyTorch's default ($\varepsilon = 10^{-8}$).
+# - **Weight decay** for matrices only (parameters with two axes or more, the embedding among them). Gains and biases
+#   are vectors, and don't decay: nothing is gained by pulling a gain to 0. That takes two parameter groups.
+# - **Clipping**: if all gradients together, as one vector, are longer than `clip`, shorten them to that length (Pascanu
+#   et al., 2013, algorithm 1). One bad batch then can't ruin the weights. (`nn.utils.clip_grad_norm_` does it, up to a
+#   millionth.)
 # - The loss is the mean of the cross-entropy over targets that are not −100. Note it *before* the step is taken.
 #
-# `batches` gives pairs (inputs, targets), shifted already. It may be a list, or a stream that never ends; there are at least as many as rates. Take one for each rate, and none more. The model comes without gradients, and in training mode. If `watch` is given, call `watch(step, loss)` in every step, before or after the weights move. The check trains the little model below from a fixed start, and compares the losses of all steps; 60 steps must get it below 0.25.
+# `batches` gives pairs (inputs, targets), shifted already. It may be a list, or a stream that never ends; there are at
+# least as many as rates. Take one for each rate, and none more. The model comes without gradients, and in training
+# mode. If `watch` is given, call `watch(step, loss)` in every step, before or after the weights move. The check trains
+# the little model below from a fixed start, and compares the losses of all steps; 60 steps must get it below 0.25.
 
 # %% nbgrader={"grade": false, "grade_id": "small_model", "locked": true, "schema_version": 3, "solution": false}
 def small_model() -> nn.Module:
@@ -705,7 +786,8 @@ def train(
     matrices = [p for p in model.parameters() if p.dim() >= 2]
     vectors = [p for p in model.parameters() if p.dim() < 2]
     optimiser = torch.optim.AdamW(
-        [{"params": matrices, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}], betas=(0.9, 0.95)
+        [{"params": matrices, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}],
+        betas=(0.9, 0.95),
     )
     losses = []
     for step, (rate, (inputs, targets)) in enumerate(zip(rates, batches)):
@@ -725,7 +807,8 @@ def train(
 # %% [markdown]
 # <details><summary>Hint 1: two groups</summary>
 #
-# `torch.optim.AdamW([{"params": …, "weight_decay": …}, {"params": …, "weight_decay": 0.0}], betas=…)`. A parameter's `dim()` tells a matrix from a vector.
+# `torch.optim.AdamW([{"params": …, "weight_decay": …}, {"params": …, "weight_decay": 0.0}], betas=…)`. A parameter's
+# `dim()` tells a matrix from a vector.
 # </details>
 # <details><summary>Hint 2: a rate for each step</summary>
 #
@@ -750,12 +833,18 @@ check.train(train, points=3, cases=hidden.train)
 plots.story_examples()
 
 # %% [markdown]
-# Some words are chance: nobody can know which animal comes, or how it will dance. Others are not. After *two dogs ( old [ grey ] ) that* comes a verb without *s*. A bracket that was opened last is closed first. After *Leo* comes Leo's surname. A dance is danced *again*: the same eight steps, in the same order. And the story ends with the names it
+# Some words are chance: nobody can know which animal comes, or how it will dance. Others are not. After *two dogs ( old
+# [ grey ] ) that* comes a verb without *s*. A bracket that was opened last is closed first. After *Leo* comes Leo's
+# surname. A dance is danced *again*: the same eight steps, in the same order. And the story ends with the names it
 # began with. To get these right, a model must look back over many words.
 #
-# The grammar is known, so its **entropy** is known: all choices together, in nats, over the number of tokens (the words and the end token). No model that sees only the past can have a smaller loss on new stories. That is the dotted line in the picture below.
+# The grammar is known, so its **entropy** is known: all choices together, in nats, over the number of tokens (the words
+# and the end token). No model that sees only the past can have a smaller loss on new stories. That is the dotted line
+# in the picture below.
 #
-# **By hand.** Eight steps, left or right: $8 \ln 2 = 5.5$ nats of chance the first time, and 0 the second time. So the floor can be drawn for each kind of place too: 0 for a step that comes again and for a name that comes again; $\ln 6 = 1.79$ for a verb, one of six.
+# **By hand.** Eight steps, left or right: $8 \ln 2 = 5.5$ nats of chance the first time, and 0 the second time. So the
+# floor can be drawn for each kind of place too: 0 for a step that comes again and for a name that comes again;
+# $\ln 6 = 1.79$ for a verb, one of six.
 #
 # **Predict:** the vocabulary has 57 tokens. What is the loss of a model that knows nothing?
 
@@ -768,7 +857,8 @@ guess_first_loss = None  # a number
 # $\ln 57 = 4.0$, if it gives all tokens the same probability.
 # </details>
 #
-# The cell trains the course's reference, the same model as yours, with *your* loop: 600 steps of 32 stories, four layers of four heads, $d = 64$. It takes one to two minutes on two cores.
+# The cell trains the course's reference, the same model as yours, with *your* loop: 600 steps of 32 stories, four
+# layers of four heads, $d = 64$. It takes one to two minutes on two cores.
 
 # %%
 plots.train_on_stories(train)
@@ -776,13 +866,18 @@ plots.train_on_stories(train)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# A steep fall: the model learns which words there are, and in what order they come. Then one skill after the other, each with a fall of its own, and the last stretch down to the floor. The table tells which skills are there: where the loss of a kind of place is at its floor, nothing more can be learned.
+# A steep fall: the model learns which words there are, and in what order they come. Then one skill after the other,
+# each with a fall of its own, and the last stretch down to the floor. The table tells which skills are there: where the
+# loss of a kind of place is at its floor, nothing more can be learned.
 # </details>
 #
-# We ran it from three seeds. The losses ended 1.5 %, 1.3 % and 1.3 % above the floor; you see the last of them. (Your last digits may differ.)
+# We ran it from three seeds. The losses ended 1.5 %, 1.3 % and 1.3 % above the floor; you see the last of them. (Your
+# last digits may differ.)
 #
-# **What is each part good for?** Take one thing out of the model, and train it again: its attention, its positions (no rotation), its residual connections. **Predict** which one costs most, and which least. Then try one yourself: `plots.train_on_stories(train, without="positions")`, or `"attention"`, or `"residuals"`. Its curve is drawn beside the whole model's,
-# and the table gets one more column.
+# **What is each part good for?** Take one thing out of the model, and train it again: its attention, its positions (no
+# rotation), its residual connections. **Predict** which one costs most, and which least. Then try one yourself:
+# `plots.train_on_stories(train, without="positions")`, or `"attention"`, or `"residuals"`. Its curve is drawn beside
+# the whole model's, and the table gets one more column.
 
 # %%
 guess_costs_most = None  # "attention", "positions" or "residuals"
@@ -803,25 +898,40 @@ guess_costs_least = None  # "attention", "positions" or "residuals"
 # | all | 100 % | 0.495 | 0.502 | 1.262 | 0.685 | 0.858 |
 # | above the floor | | | 1.5 % | 155 % | 38 % | 73 % |
 #
-# - **Without attention** the model sees one word. It knows that a verb comes after *that*, but not how many dogs there were: $\ln 12 = 2.48$ nats, not $\ln 6$. It does not know which name comes, or whether a dance is over.
-# - **Without residual connections** four layers hardly learn to look back. A name that comes again is nearly a guess, and a step that comes again is a coin: $\ln 2 = 0.69$. Every layer must hand on by itself all that later layers need, and attention mixes the tokens more with every layer, until all are alike (Dong et al., 2021). What residual connections are for shows in depth
-#   (He et al., 2016, figure 4).
-# - **Without positions** brackets close and verbs agree, nearly as well as before, and most names are found. But the steps of a dance are always the same two words. Only its *place* says which of them comes next, and the model has no places: 0.68 nats a step, hardly better than a coin.
+# - **Without attention** the model sees one word. It knows that a verb comes after *that*, but not how many dogs there
+#   were: $\ln 12 = 2.48$ nats, not $\ln 6$. It does not know which name comes, or whether a dance is over.
+# - **Without residual connections** four layers hardly learn to look back. A name that comes again is nearly a guess,
+#   and a step that comes again is a coin: $\ln 2 = 0.69$. Every layer must hand on by itself all that later layers
+#   need, and attention mixes the tokens more with every layer, until all are alike (Dong et al., 2021). What residual
+#   connections are for shows in depth (He et al., 2016, figure 4).
+# - **Without positions** brackets close and verbs agree, nearly as well as before, and most names are found. But the
+#   steps of a dance are always the same two words. Only its *place* says which of them comes next, and the model has no
+#   places: 0.68 nats a step, hardly better than a coin.
 #
-# Is order out of reach without positions, then? No: it only comes late. The causal mask itself breaks the symmetry: the first token sees one token, the tenth sees ten, and a model can learn to count from that (Haviv et al., 2022). With dances of six steps instead of eight, a model without positions ended 700 steps only 4.7 % above the floor.
-# A model without a mask would be lost.
+# Is order out of reach without positions, then? No: it only comes late. The causal mask itself breaks the symmetry: the
+# first token sees one token, the tenth sees ten, and a model can learn to count from that (Haviv et al., 2022). With
+# dances of six steps instead of eight, a model without positions ended 700 steps only 4.7 % above the floor. A model
+# without a mask would be lost.
 # </details>
 #
 # ## 5.16 Writing  ●●○ · 30 min · 3 points
 #
 # A model gives scores. Somebody must choose. Write the two halves:
 #
-# **From logits to probabilities.** First divide by the **temperature** $T$: $T < 1$ makes the likely likelier, $T > 1$ evens them out, and $T = 0$ means: probability 1.0 for the likeliest, whatever the cuts. Then the softmax. Then the cuts: **top-k** keeps the $k$ likeliest tokens, and makes them sum to 1. **Top-p**
-# (Holtzman et al., 2020, section 3.1) then keeps the smallest set of likeliest tokens that holds *at least* $p$. Again they are made to sum to 1. `None` means: no cut.
+# **From logits to probabilities.** First divide by the **temperature** $T$: $T < 1$ makes the likely likelier, $T > 1$
+# evens them out, and $T = 0$ means: probability 1.0 for the likeliest, whatever the cuts. Then the softmax. Then the
+# cuts: **top-k** keeps the $k$ likeliest tokens, and makes them sum to 1. **Top-p** (Holtzman et al., 2020, section
+# 3.1) then keeps the smallest set of likeliest tokens that holds *at least* $p$. Again they are made to sum to 1.
+# `None` means: no cut.
 #
-# **By hand.** Probabilities 0.5, 0.3, 0.2. top_k = 2: 0.625, 0.375, 0. top_p = 0.6 instead: 0.5 is not enough, so 0.3 comes too: 0.625, 0.375, 0. top_p = 0.4: the first token alone. There is always at least one. (No two logits of a row are equal, no sum lies so near to $p$ that rounding decides, $1 \le k \le v$, and $0 < p \le 1$, where 1 cuts nothing but what rounding loses.) Probabilities are floats, at $T = 0$ too.
+# **By hand.** Probabilities 0.5, 0.3, 0.2. top_k = 2: 0.625, 0.375, 0. top_p = 0.6 instead: 0.5 is not enough, so 0.3
+# comes too: 0.625, 0.375, 0. top_p = 0.4: the first token alone. There is always at least one. (No two logits of a row
+# are equal, no sum lies so near to $p$ that rounding decides, $1 \le k \le v$, and $0 < p \le 1$, where 1 cuts nothing
+# but what rounding loses.) Probabilities are floats, at $T = 0$ too.
 #
-# **The loop.** Read the text, take the logits of the last position, let `choose(logits)` pick a token for each row, append it, and so on, $n$ times. A model can't read more than `context` tokens. Where the text is longer, it reads the last ones. Return the new tokens only; $n \ge 1$.
+# **The loop.** Read the text, take the logits of the last position, let `choose(logits)` pick a token for each row,
+# append it, and so on, $n$ times. A model can't read more than `context` tokens. Where the text is longer, it reads the
+# last ones. Return the new tokens only; $n \ge 1$.
 
 # %% nbgrader={"grade": false, "grade_id": "generate", "locked": false, "schema_version": 3, "solution": true}
 def next_token_probabilities(
@@ -858,7 +968,8 @@ def generate(
 # %% [markdown]
 # <details><summary>Hint 1: sort, cut, and back</summary>
 #
-# `p, order = p.sort(dim=-1, descending=True)`. Afterwards `torch.zeros_like(p).scatter(-1, order, p)` brings everything back to its place.
+# `p, order = p.sort(dim=-1, descending=True)`. Afterwards `torch.zeros_like(p).scatter(-1, order, p)` brings everything
+# back to its place.
 # </details>
 # <details><summary>Hint 2: which tokens does top-p keep?</summary>
 #
@@ -882,11 +993,17 @@ plots.story_samples(next_token_probabilities, generate)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# The untrained model says next to nothing: head and embedding are one table, so the token it has just read looks most likely to come again, and it has just read `<end>`. At $T = 0$ the trained one tells a single story, always the same. At $T = 1$ it tells many, in the proportions of the grammar. Hotter, they are more varied, and more often wrong.
+# The untrained model says next to nothing: head and embedding are one table, so the token it has just read looks most
+# likely to come again, and it has just read `<end>`. At $T = 0$ the trained one tells a single story, always the same.
+# At $T = 1$ it tells many, in the proportions of the grammar. Hotter, they are more varied, and more often wrong.
 # </details>
 #
-# **Look into the heads.** In unit 04 you built an induction head by hand: it looks for an earlier copy of the present token, and attends to what came after. Stories need one: after the second *Leo* the surname must be taken from what followed the first. They need another kind too: a head that looks eight tokens back while a dance is danced again. Did training find them? Of
-# the sixteen heads you see four: those that look most where they should, in four kinds of places. The number is the mean weight there, in 40 new stories. **Predict:** silence the head that looks from *that* at *one* or *two* (set its output to 0). What happens to the verbs?
+# **Look into the heads.** In unit 04 you built an induction head by hand: it looks for an earlier copy of the present
+# token, and attends to what came after. Stories need one: after the second *Leo* the surname must be taken from what
+# followed the first. They need another kind too: a head that looks eight tokens back while a dance is danced again. Did
+# training find them? Of the sixteen heads you see four: those that look most where they should, in four kinds of
+# places. The number is the mean weight there, in 40 new stories. **Predict:** silence the head that looks from *that*
+# at *one* or *two* (set its output to 0). What happens to the verbs?
 
 # %%
 guess_silenced = None  # "worse than a guess", "somewhat worse" or "as before" (quotes included)
@@ -897,7 +1014,9 @@ plots.trained_heads()
 # %% [markdown]
 # <details><summary>What we found</summary>
 #
-# All of them are there, and nobody programmed them: the loss made them. (Layers and heads count from 0. In your run other heads may do the work.) We silenced some and measured the losses again, on 500 new stories, without any further training.
+# All of them are there, and nobody programmed them: the loss made them. (Layers and heads count from 0. In your run
+# other heads may do the work.) We silenced some and measured the losses again, on 500 new stories, without any further
+# training.
 #
 # | silenced | weight on its places | a name again | a step again | a verb | the rest |
 # |:--|--:|--:|--:|--:|--:|
@@ -908,20 +1027,30 @@ plots.trained_heads()
 # | layer 1, head 0: from *that* at *one* or *two* | 0.93 | 0.005 | 0.001 | 1.802 | 0.693 |
 # | layer 0, head 3 and layer 2, head 0: the same, with less weight | 0.52 and 0.47 | 0.019 | 0.070 | 3.829 | 0.784 |
 #
-# Two heads of layer 1 are induction heads in the wild (Olsson et al., 2022). Without both, a name again is a guess, nearly as it is without any attention (1.652), and a dance is danced as well as ever. They work with a head of the layer below, which tells a surname what stood before it: the pair that you built in unit 04.
-# Without that one names go wrong too, and other places as well: it has more than one task. The dance hangs on a head of the lowest layer.
+# Two heads of layer 1 are induction heads in the wild (Olsson et al., 2022). Without both, a name again is a guess,
+# nearly as it is without any attention (1.652), and a dance is danced as well as ever. They work with a head of the
+# layer below, which tells a surname what stood before it: the pair that you built in unit 04. Without that one names go
+# wrong too, and other places as well: it has more than one task. The dance hangs on a head of the lowest layer.
 #
-# The last two rows surprise. One head puts 93 % of its weight on the word that decides about the verb, and the verbs are as right without it. Two others look there with half of their weight, and without them the verbs are worse than a guess among all twelve (2.48). **Where a head looks is not yet what the model depends on.** To know that, take the head away and measure.
+# The last two rows surprise. One head puts 93 % of its weight on the word that decides about the verb, and the verbs
+# are as right without it. Two others look there with half of their weight, and without them the verbs are worse than a
+# guess among all twelve (2.48). **Where a head looks is not yet what the model depends on.** To know that, take the
+# head away and measure.
 # </details>
 #
 # ## 5.17 The other objective: BERT  ●●○ · 20 min · 2 points
 #
-# A model that reads a whole text, both sides, can't be trained to predict the next word: it sees it. **BERT** (Devlin et al., 2019, section 3.1) hides words instead. 15 % of the tokens are picked, and asked for. Of these, 80 % are replaced by a mask token, 10 % by another token, and 10 % stay as they are. Why not all
-# masked? When the model is used, there is no mask token. And a model that may be asked about any word must keep something about every word.
+# A model that reads a whole text, both sides, can't be trained to predict the next word: it sees it. **BERT** (Devlin
+# et al., 2019, section 3.1) hides words instead. 15 % of the tokens are picked, and asked for. Of these, 80 % are
+# replaced by a mask token, 10 % by another token, and 10 % stay as they are. Why not all masked? When the model is
+# used, there is no mask token. And a model that may be asked about any word must keep something about every word.
 #
-# The random numbers come as an argument, one in [0, 1) for each token, in float64: with `chance` < 0.15 a real token is picked; with < 0.12 it is masked, from 0.12 to 0.135 it becomes `other`, from 0.135 on it stays. Padding (`real` is False) is never picked. Targets are the original tokens where picked, −100 elsewhere.
+# The random numbers come as an argument, one in [0, 1) for each token, in float64: with `chance` < 0.15 a real token is
+# picked; with < 0.12 it is masked, from 0.12 to 0.135 it becomes `other`, from 0.135 on it stays. Padding (`real` is
+# False) is never picked. Targets are the original tokens where picked, −100 elsewhere.
 #
-# **By hand.** Tokens 7, 8, 9, 5 with chances 0.5, 0.1, 0.13, 0.14, other 20, 21, 22, 23, mask token 1: inputs 7, 1, 22, 5, targets −100, 8, 9, 5.
+# **By hand.** Tokens 7, 8, 9, 5 with chances 0.5, 0.1, 0.13, 0.14, other 20, 21, 22, 23, mask token 1: inputs 7, 1, 22,
+# 5, targets −100, 8, 9, 5.
 
 # %% nbgrader={"grade": false, "grade_id": "masked_lm_objective", "locked": false, "schema_version": 3, "solution": true}
 def masked_lm_objective(
@@ -949,24 +1078,35 @@ check.masked_lm_objective(masked_lm_objective, points=2, cases=hidden.masked_lm_
 # %% [markdown] nbgrader={"grade": false, "grade_id": "masked_lm_objective_tasks_question", "locked": true, "schema_version": 3, "solution": false}
 # ### Other tasks of the same kind  ●●○ · 10 min · 1 point
 #
-# To predict a hidden word is a *generative* task: the model must produce what is missing. A *contrastive* task shows it true and false pairs, and it must say which belong together. BERT had one (section 3.1, task 2): does this sentence follow that one? (1) Is next-token prediction generative or contrastive? (2) Invent two contrastive tasks for text that need no labels made by people. Say for
-# each what a true pair is, where the false ones come from, and what a model must understand to solve it.
+# To predict a hidden word is a *generative* task: the model must produce what is missing. A *contrastive* task shows it
+# true and false pairs, and it must say which belong together. BERT had one (section 3.1, task 2): does this sentence
+# follow that one? (1) Is next-token prediction generative or contrastive? (2) Invent two contrastive tasks for text
+# that need no labels made by people. Say for each what a true pair is, where the false ones come from, and what a model
+# must understand to solve it.
 #
 # <!-- BEGIN MARK SCHEME -->
 # **Mark scheme (1 point).**
 # - ¼ point: next-token prediction is generative.
-# - up to ½ point: two tasks that need no labels, each with true pairs and a source of false ones (¼ each). For instance: two halves of one text against halves of different texts; a sentence and the same one with words dropped out, against other sentences; a sentence and its neighbours in their order against swapped ones; was this word replaced by another one (ELECTRA)?; a text and its title.
-# - ¼ point: for at least one of them, what the model must understand, or how it could cheat (for instance by topic or by length alone).
+# - up to ½ point: two tasks that need no labels, each with true pairs and a source of false ones (¼ each). For
+#   instance: two halves of one text against halves of different texts; a sentence and the same one with words dropped
+#   out, against other sentences; a sentence and its neighbours in their order against swapped ones; was this word
+#   replaced by another one (ELECTRA)?; a text and its title.
+# - ¼ point: for at least one of them, what the model must understand, or how it could cheat (for instance by topic or
+#   by length alone).
 # <!-- END MARK SCHEME -->
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "masked_lm_objective_tasks", "locked": false, "points": 1, "schema_version": 3, "solution": true}
-# (1) Generative: the model gives probabilities to all possible next words. (2) *Swapped or not*: take two neighbouring sentences, in their order or swapped. False pairs cost nothing. The model must understand what refers to what, causes before effects, names before pronouns. *Same text*: two pieces cut from one text are a true
-# pair, pieces of two different texts a false one. The model must grasp topic and persons; if the texts are too different it can cheat by single words, so false pieces should come from texts about the same thing.
+# (1) Generative: the model gives probabilities to all possible next words. (2) *Swapped or not*: take two neighbouring
+# sentences, in their order or swapped. False pairs cost nothing. The model must understand what refers to what, causes
+# before effects, names before pronouns. *Same text*: two pieces cut from one text are a true pair, pieces of two
+# different texts a false one. The model must grasp topic and persons; if the texts are too different it can cheat by
+# single words, so false pieces should come from texts about the same thing.
 
 # %% [markdown]
 # ## What you guessed, and what came out
 #
-# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one: there is something to explain.
+# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one:
+# there is something to explain.
 
 # %%
 from helpers.measuring.guesses import guesses
@@ -984,26 +1124,34 @@ guesses({
 # %% [markdown]
 # ## What you have now
 #
-# - **Positions**: digits, sines, rotations. With RoPE a score depends on the distance alone. Queries and keys are turned, values are not.
+# - **Positions**: digits, sines, rotations. With RoPE a score depends on the distance alone. Queries and keys are
+#   turned, values are not.
 # - **The block**: a stream that is only added to. Pre-norm leaves it untouched, and needs one more norm at the end.
 # - **The model**: scaled embedding, blocks, norm, tied head: about $12 L d^2$ parameters and $vd$ for the table.
-# - **Training**: the next token at every position; AdamW, decay on matrices alone, warm-up, cosine, clipping. The loss has a floor, the entropy of the text.
+# - **Training**: the next token at every position; AdamW, decay on matrices alone, warm-up, cosine, clipping. The loss
+#   has a floor, the entropy of the text.
 # - **Writing**: temperature before the softmax, then top-k, then top-p, then chance.
 #
 # **Read more**
 #
-# - Vaswani et al. (2017), *Attention Is All You Need*, sections 3.3 to 3.5: feed-forward network, embeddings and sines, in a page.
-# - Su et al. (2021), *RoFormer*, section 3: from the wish, a score that knows only the distance, to the rotation that grants it.
-# - Xiong et al. (2020), *On Layer Normalization in the Transformer Architecture*: why post-norm needs a warm-up and pre-norm hardly does. It explains the picture of 5.10.
+# - Vaswani et al. (2017), *Attention Is All You Need*, sections 3.3 to 3.5: feed-forward network, embeddings and sines,
+#   in a page.
+# - Su et al. (2021), *RoFormer*, section 3: from the wish, a score that knows only the distance, to the rotation that
+#   grants it.
+# - Xiong et al. (2020), *On Layer Normalization in the Transformer Architecture*: why post-norm needs a warm-up and
+#   pre-norm hardly does. It explains the picture of 5.10.
 # - Radford et al. (2019), *Language Models are Unsupervised Multitask Learners*: GPT-2, the model of 5.11 at full size.
-# - Holtzman et al. (2020), *The Curious Case of Neural Text Degeneration*: what greedy text looks like, and why top-p helps.
+# - Holtzman et al. (2020), *The Curious Case of Neural Text Degeneration*: what greedy text looks like, and why top-p
+#   helps.
 #
-# **Next:** unit 06 gives the model a second text to look at: the encoder and decoder of 2017. Unit 07 counts what a model like this costs. Unit 08 stops it from reading its whole text again for every new word.
+# **Next:** unit 06 gives the model a second text to look at: the encoder and decoder of 2017. Unit 07 counts what a
+# model like this costs. Unit 08 stops it from reading its whole text again for every new word.
 
 # %% [markdown]
 # ## Where you stand
 #
-# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here once more.
+# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here
+# once more.
 
 # %%
 check.progress(unit=5)

@@ -9,9 +9,10 @@
 # %% [markdown]
 # # 06 · Encoder and decoder
 #
-# A language model continues a text. A translator has to do something harder: it reads one sequence and writes *another*, whose words stand in another order and
-# whose length is not known beforehand. The Transformer was invented for this (Vaswani et al., 2017). One stack of layers reads, a second one writes, and between them
-# stands the one kind of attention that a language model doesn't have: cross-attention.
+# A language model continues a text. A translator has to do something harder: it reads one sequence and writes
+# *another*, whose words stand in another order and whose length is not known beforehand. The Transformer was invented
+# for this (Vaswani et al., 2017). One stack of layers reads, a second one writes, and between them stands the one kind
+# of attention that a language model doesn't have: cross-attention.
 #
 # **After this unit you can**
 # - write the encoder's and the decoder's layer of 2017, and connect them the right way round;
@@ -41,33 +42,40 @@ PAD, START, END = 0, 1, 2  # the tokens that are no words, in every vocabulary o
 setup()
 
 # %% [markdown]
-# `MultiHeadAttention(d, h)` is the layer of unit 04: `attention(x, mask=mask)` is self-attention, `attention(x, memory, mask)` cross-attention. The mask is boolean, of shape
-# $(n, m)$ or $(b, n, m)$, and hides what is `False` in it; a mask of shape $(b, 1, m)$ holds for all queries alike, and `None` hides nothing.
+# `MultiHeadAttention(d, h)` is the layer of unit 04: `attention(x, mask=mask)` is self-attention,
+# `attention(x, memory, mask)` cross-attention. The mask is boolean, of shape $(n, m)$ or $(b, n, m)$, and hides what is
+# `False` in it; a mask of shape $(b, 1, m)$ holds for all queries alike, and `None` hides nothing.
 # `sinusoidal_positions(n, d)` is the table of unit 05.
 #
 # In this unit the **source** has $m$ tokens and the **target** $n$.
 #
 # ## 6.1 The encoder's layer  ●○○ · 15 min · 3 points
 #
-# A layer has two **sublayers**. In the first, tokens read each other: self-attention. In the second, each token is worked on by itself: a feed-forward network,
-# $\max(0,\, x W_1 + b_1)\, W_2 + b_2$, that is `linear1`, ReLU, `linear2`. Both are wrapped in the same way (section 3.1 of the paper):
+# A layer has two **sublayers**. In the first, tokens read each other: self-attention. In the second, each token is
+# worked on by itself: a feed-forward network, $\max(0,\, x W_1 + b_1)\, W_2 + b_2$, that is `linear1`, ReLU, `linear2`.
+# Both are wrapped in the same way (section 3.1 of the paper):
 #
 # $$x \;\leftarrow\; \operatorname{norm}\big(x + \operatorname{dropout}(\text{sublayer}(x))\big)$$
 #
-# The sublayer only *adds* something to the stream. The norm comes after the sum: **post-norm**. (Most models since 2020 put it before the sublayer, as in unit 05;
-# Xiong et al., 2020, explain why that is easier to train.)
+# The sublayer only *adds* something to the stream. The norm comes after the sum: **post-norm**. (Most models since 2020
+# put it before the sublayer, as in unit 05; Xiong et al., 2020, explain why that is easier to train.)
 #
-# **By hand.** A token $x = (1, 3)$, and a sublayer that gives $(2, -2)$. The sum is $(3, 1)$, its mean 2, its deviation 1: the norm gives $(1, -1)$.
+# **By hand.** A token $x = (1, 3)$, and a sublayer that gives $(2, -2)$. The sum is $(3, 1)$, its mean 2, its deviation
+# 1: the norm gives $(1, -1)$.
 
 # %%
 plots.enc_dec_layers()
 
 # %% [markdown]
-# **Names.** `self_attn` (a `MultiHeadAttention`), `linear1`, `linear2`, `norm1`, `norm2` (`nn.LayerNorm`, with its usual eps of 1e-5). They are PyTorch's own names, and the check loads weights under them. Dropout is
-# that of `nn.Dropout`: it acts in training mode only, and divides what it leaves by 1 − rate; at rate 1 nothing of a sublayer is left. (PyTorch's own layers drop once more, between ReLU and `linear2`. With that or without it,
-# your layer is right.) The input is left as it is. PyTorch's own Transformer layers, and `F.multi_head_attention_forward`, are not allowed.
+# **Names.** `self_attn` (a `MultiHeadAttention`), `linear1`, `linear2`, `norm1`, `norm2` (`nn.LayerNorm`, with its
+# usual eps of 1e-5). They are PyTorch's own names, and the check loads weights under them. Dropout is that of
+# `nn.Dropout`: it acts in training mode only, and divides what it leaves by 1 − rate; at rate 1 nothing of a sublayer
+# is left. (PyTorch's own layers drop once more, between ReLU and `linear2`. With that or without it, your layer is
+# right.) The input is left as it is. PyTorch's own Transformer layers, and `F.multi_head_attention_forward`, are not
+# allowed.
 #
-# The **mask** says who may attend to whom, in any of the shapes above: where the hints say `*b m m`, an axis may have size 1. In the encoder nothing is causal: the source is known as a whole. Pass on the mask that you are given.
+# The **mask** says who may attend to whom, in any of the shapes above: where the hints say `*b m m`, an axis may have
+# size 1. In the encoder nothing is causal: the source is known as a whole. Pass on the mask that you are given.
 
 # %% nbgrader={"grade": false, "grade_id": "EncoderLayer", "locked": false, "schema_version": 3, "solution": true}
 class EncoderLayer(nn.Module):
@@ -100,7 +108,8 @@ class EncoderLayer(nn.Module):
 # </details>
 # <details><summary>Hint 2: dropout</summary>
 #
-# `nn.Dropout(p)` made in `__init__` knows whether the layer is in training mode. `F.dropout` doesn't, unless you tell it `self.training`.
+# `nn.Dropout(p)` made in `__init__` knows whether the layer is in training mode. `F.dropout` doesn't, unless you tell
+# it `self.training`.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "EncoderLayer_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -119,8 +128,9 @@ check.EncoderLayer(EncoderLayer, points=3, cases=hidden.EncoderLayer)
 # 2. **cross-attention** (`cross_attn`, with `memory_mask`): the target asks, the source answers;
 # 3. the feed-forward network (`linear1`, ReLU, `linear2`).
 #
-# What the encoder gives is called the **memory**. In cross-attention the queries come from the decoder, keys and values from the memory. So there are $n \times m$ scores, and a row for each target
-# token. Bahdanau et al. (2015) had the same idea in an RNN: don't squeeze the sentence into one vector, look back at it for every word.
+# What the encoder gives is called the **memory**. In cross-attention the queries come from the decoder, keys and values
+# from the memory. So there are $n \times m$ scores, and a row for each target token. Bahdanau et al. (2015) had the
+# same idea in an RNN: don't squeeze the sentence into one vector, look back at it for every word.
 #
 # **Predict first:** is cross-attention causal? Word 1 of the target may need the *last* word of the source.
 
@@ -130,13 +140,17 @@ guess_cross_attention_causal = None  # "yes" or "no" (quotes included)
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# No. The source is there as a whole before the first word is written. What may be hidden is its padding, and nothing else.
+# No. The source is there as a whole before the first word is written. What may be hidden is its padding, and nothing
+# else.
 # </details>
 #
-# **Names.** `self_attn`, `cross_attn`, `linear1`, `linear2`, `norm1`, `norm2`, `norm3`, in the order of the sublayers. (PyTorch calls `cross_attn` `multihead_attn`.) The layer makes no mask of its own: it
-# uses those it is given, whatever they hide. Gradients flow back through `x` and through the memory: that is how the encoder learns. The rules of 6.1 hold here too.
+# **Names.** `self_attn`, `cross_attn`, `linear1`, `linear2`, `norm1`, `norm2`, `norm3`, in the order of the sublayers.
+# (PyTorch calls `cross_attn` `multihead_attn`.) The layer makes no mask of its own: it uses those it is given, whatever
+# they hide. Gradients flow back through `x` and through the memory: that is how the encoder learns. The rules of 6.1
+# hold here too.
 #
-# **Watch it.** The four words of 2.11 are the source now, and an Esperanto sentence is written. Each word that was read asks for the next one.
+# **Watch it.** The four words of 2.11 are the source now, and an Esperanto sentence is written. Each word that was read
+# asks for the next one.
 
 # %%
 plots.cross_flow()
@@ -178,7 +192,8 @@ class DecoderLayer(nn.Module):
 # %% [markdown]
 # <details><summary>Hint: who asks whom?</summary>
 #
-# `attention(x, memory, mask)`: queries from the first, keys and values from the second. The output has a row for each query.
+# `attention(x, memory, mask)`: queries from the first, keys and values from the second. The output has a row for each
+# query.
 # </details>
 # <details><summary>If you see "The size of tensor a must match the size of tensor b"</summary>
 #
@@ -195,7 +210,8 @@ check.DecoderLayer(DecoderLayer, points=3, cases=hidden.DecoderLayer)
 # %% [markdown]
 # ## 6.3 Which layer reads which?  ●○○ · 3 min · 1 point
 #
-# A model has six encoder layers and six decoder layers. Where do the keys and values of the decoder's cross-attentions come from?
+# A model has six encoder layers and six decoder layers. Where do the keys and values of the decoder's cross-attentions
+# come from?
 #
 # - **a** decoder layer $i$ reads encoder layer $i$
 # - **b** every decoder layer reads the output of the last encoder layer
@@ -222,22 +238,31 @@ check.which_connects_where(which_connects_where, points=1, cases=hidden.which_co
 #
 # Put it together (figure 1 of the paper).
 #
-# - **In:** $\sqrt d$ times the embedding of a token (section 3.4), plus its position, then dropout (section 5.4). Two vocabularies, two embeddings.
+# - **In:** $\sqrt d$ times the embedding of a token (section 3.4), plus its position, then dropout (section 5.4). Two
+#   vocabularies, two embeddings.
 # - **Encoder:** `layers` encoder layers. Source tokens that are PAD are hidden from all queries.
 # - **Decoder:** `layers` decoder layers with a causal mask. Each reads the memory, its padding hidden.
-# - **Out:** `head`, a linear layer from $d$ to the words of the target, with weights of its own (the paper shares them with the embeddings). The model returns logits, without a softmax.
-# - **All of it:** `dropout` is handed on to every layer. Which source tokens are hidden is told by `real` alone: `forward` compares with PAD, `encode` and `decode` don't. Sequences may have up to 1,024 tokens, and one call may be longer or shorter than the one before.
+# - **Out:** `head`, a linear layer from $d$ to the words of the target, with weights of its own (the paper shares them
+#   with the embeddings). The model returns logits, without a softmax.
+# - **All of it:** `dropout` is handed on to every layer. Which source tokens are hidden is told by `real` alone:
+#   `forward` compares with PAD, `encode` and `decode` don't. Sequences may have up to 1,024 tokens, and one call may be
+#   longer or shorter than the one before.
 #
-# The padding of the *target* needs no mask: it stands at the right end, after one real token at least, and the causal mask hides it from all real tokens. Hide it as keys too if you like: no logit that is asked for changes.
+# The padding of the *target* needs no mask: it stands at the right end, after one real token at least, and the causal
+# mask hides it from all real tokens. Hide it as keys too if you like: no logit that is asked for changes.
 #
-# **Start small.** `nn.Embedding` starts with numbers of size 1. Times $\sqrt d$ they would drown the positions, which are at most 1. So start both embeddings with standard deviation $d^{-1/2}$:
+# **Start small.** `nn.Embedding` starts with numbers of size 1. Times $\sqrt d$ they would drown the positions, which
+# are at most 1. So start both embeddings with standard deviation $d^{-1/2}$:
 # `nn.init.normal_(embedding.weight, std=d**-0.5)`.
 #
 # **Each layer its own.** `[layer] * 6` is *one* layer in a list six times. A Transformer's layers share nothing.
 #
-# **By hand.** A batch of two sources, `[7, 8, 9]` and `[5, 0, 0]`. `real = source != PAD` is `[[1, 1, 1], [1, 0, 0]]`, $(b, m)$. As a mask for every query it needs an axis: `real[:, None]`, $(b, 1, m)$.
+# **By hand.** A batch of two sources, `[7, 8, 9]` and `[5, 0, 0]`. `real = source != PAD` is `[[1, 1, 1], [1, 0, 0]]`,
+# $(b, m)$. As a mask for every query it needs an axis: `real[:, None]`, $(b, 1, m)$.
 #
-# **Names.** `source_embedding`, `target_embedding` (`nn.Embedding`), `encoder`, `decoder` (`nn.ModuleList`), `head` (`nn.Linear`). The check loads weights under these names, and leaves other buffers (a table of positions, say) as they are.
+# **Names.** `source_embedding`, `target_embedding` (`nn.Embedding`), `encoder`, `decoder` (`nn.ModuleList`), `head`
+# (`nn.Linear`). The check loads weights under these names, and leaves other buffers (a table of positions, say) as they
+# are.
 
 # %%
 plots.enc_dec_masks("the cat saw dogs".split(), ["<start>", "la", "kato", "hundojn", "vidis"])
@@ -303,7 +328,8 @@ class EncoderDecoder(nn.Module):
 # </details>
 # <details><summary>Hint 2: several layers</summary>
 #
-# `nn.ModuleList([EncoderLayer(…) for _ in range(layers)])` makes a new one each time. A plain Python list would hide the layers' parameters from the optimiser.
+# `nn.ModuleList([EncoderLayer(…) for _ in range(layers)])` makes a new one each time. A plain Python list would hide
+# the layers' parameters from the optimiser.
 # </details>
 # <details><summary>If you see NaN</summary>
 #
@@ -320,15 +346,20 @@ check.EncoderDecoder(EncoderDecoder, points=4, cases=hidden.EncoderDecoder)
 # %% [markdown]
 # ## 6.5 Teacher forcing  ●●○ · 30 min · 3 points
 #
-# How do you train it? Let the decoder write, and compare? It would write nonsense at first, and learn from nonsense. **Teacher forcing** (Williams & Zipser, 1989): at every position the decoder gets the *right* tokens so far, and
-# is asked for the next one. With the causal mask all positions are done in one pass.
+# How do you train it? Let the decoder write, and compare? It would write nonsense at first, and learn from nonsense.
+# **Teacher forcing** (Williams & Zipser, 1989): at every position the decoder gets the *right* tokens so far, and is
+# asked for the next one. With the causal mask all positions are done in one pass.
 #
-# **(a) `teacher_forcing`.** The target is a string of one token or more, none of them PAD; it fills its row, or PAD follows. The decoder's **inputs** are START and then the target; the **labels** are the target, END after its last word, then PAD. Where the label is PAD
-# nothing is asked, so any input is right there. The target itself stays as it is.
+# **(a) `teacher_forcing`.** The target is a string of one token or more, none of them PAD; it fills its row, or PAD
+# follows. The decoder's **inputs** are START and then the target; the **labels** are the target, END after its last
+# word, then PAD. Where the label is PAD nothing is asked, so any input is right there. The target itself stays as it
+# is.
 #
-# **By hand.** Target `[7, 8, 0]`: inputs `[1, 7, 8, 0]`, labels `[7, 8, 2, 0]`. At the first position the decoder has seen START and must say 7.
+# **By hand.** Target `[7, 8, 0]`: inputs `[1, 7, 8, 0]`, labels `[7, 8, 2, 0]`. At the first position the decoder has
+# seen START and must say 7.
 #
-# **Predict first:** you forget the shift, and feed the labels themselves. Does the loss fall faster or more slowly? And what will the model write?
+# **Predict first:** you forget the shift, and feed the labels themselves. Does the loss fall faster or more slowly? And
+# what will the model write?
 
 # %%
 guess_loss_without_shift = None  # "faster" or "more slowly" (quotes included)
@@ -336,22 +367,32 @@ guess_loss_without_shift = None  # "faster" or "more slowly" (quotes included)
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# The loss goes to 0 in no time: each label stands in the input at its own position, and the causal mask lets a token see itself. The model copies its input. When it has to write by itself, there is nothing to copy.
+# The loss goes to 0 in no time: each label stands in the input at its own position, and the causal mask lets a token
+# see itself. The model copies its input. When it has to write by itself, there is nothing to copy.
 # </details>
 #
-# **(b) `exact_match`.** The share of strings that are right from the first token to END. What comes after END doesn't count. A string without END is wrong, and so is one with PAD, or anything else, between its words and END. What was written may be wider or narrower than the target.
+# **(b) `exact_match`.** The share of strings that are right from the first token to END. What comes after END doesn't
+# count. A string without END is wrong, and so is one with PAD, or anything else, between its words and END. What was
+# written may be wider or narrower than the target.
 #
 # **(c) `train_reversal`.** Train *your* `EncoderDecoder` to reverse strings: abcd → dcba.
 #
 # - The model: $d = 32$, $h = 2$, $d_\text{ff} = 64$, one layer, no dropout, `words` words on both sides.
-# - One step of Adam, learning rate 0.01, with each batch in turn; it is the same Adam for all of them. The loss is cross-entropy that ignores PAD: a mean over the labels that are asked for.
+# - One step of Adam, learning rate 0.01, with each batch in turn; it is the same Adam for all of them. The loss is
+#   cross-entropy that ignores PAD: a mean over the labels that are asked for.
 # - Return the model and the list of losses.
 #
-# The check trains three times, and each time a new model (the old ones stay as they are): first on 1 and on 2 batches of strings with many PADs, then on 80 batches of 64 strings of 3 tokens, each followed by one PAD (a few seconds). Of the short trainings only the first loss is looked at. After the long one the model writes by itself. Four things must hold:
+# The check trains three times, and each time a new model (the old ones stay as they are): first on 1 and on 2 batches
+# of strings with many PADs, then on 80 batches of 64 strings of 3 tokens, each followed by one PAD (a few seconds). Of
+# the short trainings only the first loss is looked at. After the long one the model writes by itself. Four things must
+# hold:
 #
-# - The losses fall: the first one is between 1 and 5 (an untrained model guesses, so it has about ln 11 = 2.4), in the long training the mean of the last ten is below 0.4.
-# - At least half of the strings come out backwards, END included: of those in the training, and of others that were never shown.
-# - The trained decoder goes by the source. It doesn't just repeat the letters that it is fed, and a letter that comes later doesn't change what it said before.
+# - The losses fall: the first one is between 1 and 5 (an untrained model guesses, so it has about ln 11 = 2.4), in the
+#   long training the mean of the last ten is below 0.4.
+# - At least half of the strings come out backwards, END included: of those in the training, and of others that were
+#   never shown.
+# - The trained decoder goes by the source. It doesn't just repeat the letters that it is fed, and a letter that comes
+#   later doesn't change what it said before.
 # - The loss has ignored PAD: what follows END was never asked for, so the model has not learned to say PAD there.
 #
 # All this builds on your 6.4: get that right first.
@@ -425,9 +466,11 @@ check.train_reversal(teacher_forcing, exact_match, train_reversal, points=3, cas
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **See it.** Your training, on strings of five letters, and what the trained model's cross-attention looks at. A row is a letter being written, a column a letter of the source.
+# **See it.** Your training, on strings of five letters, and what the trained model's cross-attention looks at. A row is
+# a letter being written, a column a letter of the source.
 #
-# **Predict:** which cells of the map will be dark: those on the diagonal that falls from the upper left, or on the one that rises from the lower left?
+# **Predict:** which cells of the map will be dark: those on the diagonal that falls from the upper left, or on the one
+# that rises from the lower left?
 
 # %%
 guess_diagonal = None  # "falls" or "rises" (quotes included)
@@ -438,22 +481,30 @@ plots.reversal_learned(train_reversal)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# A diagonal from the upper right to the lower left: to write the first letter, look at the last one, and so on. Nobody told the model. (With two heads and five letters it need not be sharp everywhere: what a head looks at
-# while END is written, for instance, makes no difference.)
+# A diagonal from the upper right to the lower left: to write the first letter, look at the last one, and so on. Nobody
+# told the model. (With two heads and five letters it need not be sharp everywhere: what a head looks at while END is
+# written, for instance, makes no difference.)
 # </details>
 #
 # ## 6.6 Greedy decoding  ●●○ · 25 min · 3 points
 #
-# Now it writes by itself. The source doesn't change, so the encoder runs **once**. Then comes one token after the other, always the likeliest. You get two functions:
+# Now it writes by itself. The source doesn't change, so the encoder runs **once**. Then comes one token after the
+# other, always the likeliest. You get two functions:
 #
 #     memory = encode(source)
 #     logits, cache = step(tokens, memory, cache)
 #
-# `step` reads *new* tokens, $(b, 1)$, after those in `cache` (`None` at first), and returns the logits $(b, v)$ of the token that comes next, and the cache with the new tokens in it. The logits are yours: you may write into them. What it keeps are keys and values: unit 08 opens that box.
+# `step` reads *new* tokens, $(b, 1)$, after those in `cache` (`None` at first), and returns the logits $(b, v)$ of the
+# token that comes next, and the cache with the new tokens in it. The logits are yours: you may write into them. What it
+# keeps are keys and values: unit 08 opens that box.
 #
-# Begin with START. Take the likeliest token, whatever it is: only END ends a row. A row that has said END writes PAD from then on; what `step` reads in that row then makes no difference. Stop as soon as every row has said END, or after `longest` tokens (one at least). All rows are written together. The answer has a column for each step: END belongs to it, START doesn't.
+# Begin with START. Take the likeliest token, whatever it is: only END ends a row. A row that has said END writes PAD
+# from then on; what `step` reads in that row then makes no difference. Stop as soon as every row has said END, or after
+# `longest` tokens (one at least). All rows are written together. The answer has a column for each step: END belongs to
+# it, START doesn't.
 #
-# **By hand.** Two rows; the first says 7, END, the second 5, 6, END. Three steps, and the answer is `[[7, 2, 0], [5, 6, 2]]`. The check counts: one call of `encode`, three of `step`, three tokens a row.
+# **By hand.** Two rows; the first says 7, END, the second 5, 6, END. Three steps, and the answer is
+# `[[7, 2, 0], [5, 6, 2]]`. The check counts: one call of `encode`, three of `step`, three tokens a row.
 
 # %% nbgrader={"grade": false, "grade_id": "greedy_decode", "locked": false, "schema_version": 3, "solution": true}
 def greedy_decode(encode, step, source: Int[Tensor, "b m"], longest: int) -> Int[Tensor, "b n"]:
@@ -492,8 +543,10 @@ check.greedy_decode(greedy_decode, points=3, cases=hidden.greedy_decode)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **A task with an alignment worth looking at.** English into Esperanto, with a small grammar of ours. Esperanto is regular: *-o* ends a noun, *-a* an adjective, *-j* marks the plural, *-n* the object, *-as* the present and *-is* the past, and an adjective takes the endings of
-# its noun. Our Esperanto puts the adjective after its noun and the verb at the end (word order is free there), so words must move:
+# **A task with an alignment worth looking at.** English into Esperanto, with a small grammar of ours. Esperanto is
+# regular: *-o* ends a noun, *-a* an adjective, *-j* marks the plural, *-n* the object, *-as* the present and *-is* the
+# past, and an adjective takes the endings of its noun. Our Esperanto puts the adjective after its noun and the verb at
+# the end (word order is free there), so words must move:
 #
 #     the old cats saw a happy dog   →   la katoj maljunaj hundon feliĉan vidis
 #
@@ -506,7 +559,8 @@ trained = translation(steps=300)
 plots.training_curves(trained)
 
 # %% [markdown]
-# Watch it write. Orange lines are the weights of the last layer's cross-attention: where does the model look while it writes each word?
+# Watch it write. Orange lines are the weights of the last layer's cross-attention: where does the model look while it
+# writes each word?
 
 # %%
 plots.alignment_film(trained, "the old cats saw a happy dog")
@@ -517,46 +571,69 @@ plots.alignment_maps(trained, "the old cats saw a happy dog")
 # %% [markdown] nbgrader={"grade": false, "grade_id": "cross_attention_map_question", "locked": true, "schema_version": 3, "solution": false}
 # ### How to read an alignment  ●●○ · 15 min · 1 point
 #
-# Run the two cells above with some sentences of your own (words: the, a; old, small, happy, quiet; cat, dog, bird, fox, girl, poet and their plurals; see, follow, hear, like, paint, with *-s*, or in the past).
+# Run the two cells above with some sentences of your own (words: the, a; old, small, happy, quiet; cat, dog, bird, fox,
+# girl, poet and their plurals; see, follow, hear, like, paint, with *-s*, or in the past).
 #
-# (a) *hundon* and *feliĉan* both carry the ending *-n*. Nothing in the words *dog* and *happy* says that they are the object. How can the right ending be written all the same: where is this information, and how did it get there? (b) Somebody concludes from a map: "the weight on *the* is
-# 0, so *the* plays no part in this word." Name a reason why the map doesn't show that, and say how you would test it.
+# (a) *hundon* and *feliĉan* both carry the ending *-n*. Nothing in the words *dog* and *happy* says that they are the
+# object. How can the right ending be written all the same: where is this information, and how did it get there? (b)
+# Somebody concludes from a map: "the weight on *the* is 0, so *the* plays no part in this word." Name a reason why the
+# map doesn't show that, and say how you would test it.
 #
 # <!-- BEGIN MARK SCHEME -->
 # **Mark scheme (1 point).**
-# - ½ point for (a): each row of the memory is not a word but a word in its context: the encoder's self-attention has written into *dog* (or *happy*) that it stands after the verb, and its number; or the decoder knows from what it has written itself (self-attention over the target) that the subject is done.
-#   One of the two ways, said clearly, is enough.
-# - ½ point for (b): a reason (the encoder has mixed *the* into the other rows of the memory; there are other layers and heads; a weight says nothing about the size of the value) **and** a test that changes the input or the model, e.g. replace *the* by *a*, or hide it, and see whether the word or its probability
-#   changes. "Attention is not explanation" alone earns nothing.
+# - ½ point for (a): each row of the memory is not a word but a word in its context: the encoder's self-attention has
+#   written into *dog* (or *happy*) that it stands after the verb, and its number; or the decoder knows from what it has
+#   written itself (self-attention over the target) that the subject is done. One of the two ways, said clearly, is
+#   enough.
+# - ½ point for (b): a reason (the encoder has mixed *the* into the other rows of the memory; there are other layers and
+#   heads; a weight says nothing about the size of the value) **and** a test that changes the input or the model, e.g.
+#   replace *the* by *a*, or hide it, and see whether the word or its probability changes. "Attention is not
+#   explanation" alone earns nothing.
 #
 # See section 2.14, and Jain & Wallace (2019), Wiegreffe & Pinter (2019).
 # <!-- END MARK SCHEME -->
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "cross_attention_map", "locked": false, "points": 1, "schema_version": 3, "solution": true}
-# (a) The decoder doesn't read the bare words. A row of the memory is what the encoder's two layers have made of a word, and their self-attention lets *dog* find out that a verb stands before it, and *happy* which noun it belongs to. So the row of *dog* can carry "object, singular". Besides, the decoder sees what it has written: after
-# a subject comes the object. (b) The weight says which row of the memory is read, not which word of the input matters: the encoder may have copied "definite" from *the* into the row of *cats*, and another layer may read what this one doesn't. To test it, change the input: write *a* instead of *the* (or hide its column), and see
-# whether the probability of the word changes.
+# (a) The decoder doesn't read the bare words. A row of the memory is what the encoder's two layers have made of a word,
+# and their self-attention lets *dog* find out that a verb stands before it, and *happy* which noun it belongs to. So
+# the row of *dog* can carry "object, singular". Besides, the decoder sees what it has written: after a subject comes
+# the object. (b) The weight says which row of the memory is read, not which word of the input matters: the encoder may
+# have copied "definite" from *the* into the row of *cats*, and another layer may read what this one doesn't. To test
+# it, change the input: write *a* instead of *the* (or hide its column), and see whether the probability of the word
+# changes.
 
 # %% [markdown]
 # ## 6.7 Beam search  ●●● · 40 min · 3 points
 #
-# Greedy decoding can be led astray. A first word of probability 0.5 may lead nowhere, and one of 0.4 to the best sentence of all. **Beam search** keeps the $k$ best beginnings alive. The probability of a sentence is the product of those of its tokens, so its logarithm is a **sum**. (Add logarithms: a product of 150 small probabilities is 0 in floating point.)
+# Greedy decoding can be led astray. A first word of probability 0.5 may lead nowhere, and one of 0.4 to the best
+# sentence of all. **Beam search** keeps the $k$ best beginnings alive. The probability of a sentence is the product of
+# those of its tokens, so its logarithm is a **sum**. (Add logarithms: a product of 150 small probabilities is 0 in
+# floating point.)
 #
 # The rules (as in Sutskever et al., 2014, section 3.2):
 #
 # 1. Begin with one hypothesis, START.
-# 2. In every step ask `next_log_probs(prefixes)` **once**, with all live hypotheses, $(j, \text{length})$, START first. It returns the log-probabilities of the next token, $(j, v)$, all of them finite, in a new tensor that you may write into.
-# 3. Of all continuations of all live hypotheses keep the best by their sums: $k$ minus as many as have finished already. A continuation that says END is *finished*. It goes into a list, and keeps its place among the $k$.
-# 4. Stop when none is alive (then all $k$ places are taken by finished ones), or after `longest` tokens. What has not ended then is taken as it is.
+# 2. In every step ask `next_log_probs(prefixes)` **once**, with all live hypotheses, $(j, \text{length})$, START first.
+#    It returns the log-probabilities of the next token, $(j, v)$, all of them finite, in a new tensor that you may
+#    write into.
+# 3. Of all continuations of all live hypotheses keep the best by their sums: $k$ minus as many as have finished
+#    already. A continuation that says END is *finished*. It goes into a list, and keeps its place among the $k$.
+# 4. Stop when none is alive (then all $k$ places are taken by finished ones), or after `longest` tokens. What has not
+#    ended then is taken as it is.
 # 5. Of all these return the one with the best **score**, and the score:
 #
 # $$\text{score} = \frac{\log P(Y)}{\left(\frac{5 + |Y|}{6}\right)^{\alpha}}$$
 #
-# Why divide? Every further token makes the sum smaller, so plain sums favour short sentences. $|Y|$ is the number of tokens, END counted, START not (the length penalty of Wu et al., 2016, equation 14).
+# Why divide? Every further token makes the sum smaller, so plain sums favour short sentences. $|Y|$ is the number of
+# tokens, END counted, START not (the length penalty of Wu et al., 2016, equation 14).
 #
-# **By hand.** $\alpha = 1$. Two tokens, $\log P = -1.4$: the penalty is $7/6$, the score $-1.2$. Seven tokens, $\log P = -2.0$: the penalty is 2, the score $-1.0$. The longer one wins.
+# **By hand.** $\alpha = 1$. Two tokens, $\log P = -1.4$: the penalty is $7/6$, the score $-1.2$. Seven tokens,
+# $\log P = -2.0$: the penalty is 2, the score $-1.0$. The longer one wins.
 #
-# Return the tokens as a list, without START, with END if there is one, and the score as a number. Of two that are equally good take either. $k$ is never larger than the vocabulary. (Is every prefix read again in each step, then? No: the models behind `next_log_probs` below remember the keys and values of every prefix, so a call reads only one new token for each hypothesis.)
+# Return the tokens as a list, without START, with END if there is one, and the score as a number. Of two that are
+# equally good take either. $k$ is never larger than the vocabulary. (Is every prefix read again in each step, then? No:
+# the models behind `next_log_probs` below remember the keys and values of every prefix, so a call reads only one new
+# token for each hypothesis.)
 
 # %% nbgrader={"grade": false, "grade_id": "beam_search", "locked": false, "schema_version": 3, "solution": true}
 def beam_search(next_log_probs, k: int, longest: int, alpha: float) -> tuple[list[int], float]:
@@ -582,7 +659,8 @@ def beam_search(next_log_probs, k: int, longest: int, alpha: float) -> tuple[lis
 # %% [markdown]
 # <details><summary>Hint 1: two lists</summary>
 #
-# `live` and `finished`, each of pairs (sum, tokens). A step makes a list of all continuations, sorts it, cuts it, and shares it out between the two.
+# `live` and `finished`, each of pairs (sum, tokens). A step makes a list of all continuations, sorts it, cuts it, and
+# shares it out between the two.
 # </details>
 # <details><summary>Hint 2: with tensors</summary>
 #
@@ -590,7 +668,8 @@ def beam_search(next_log_probs, k: int, longest: int, alpha: float) -> tuple[lis
 # </details>
 # <details><summary>If k = 1 is right and larger beams are wrong</summary>
 #
-# Do you compare *all* continuations with each other, or those of each hypothesis among themselves? And do you begin with one START, or with k of them?
+# Do you compare *all* continuations with each other, or those of each hypothesis among themselves? And do you begin
+# with one START, or with k of them?
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "beam_search_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -601,9 +680,11 @@ check.beam_search(beam_search, points=3, cases=hidden.beam_search)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **See it.** A tiny language, searched with one hypothesis and with two. Green is what was chosen, blue what was alive, orange what ended without being the best, grey what was dropped; the numbers are sums of log-probabilities.
+# **See it.** A tiny language, searched with one hypothesis and with two. Green is what was chosen, blue what was alive,
+# orange what ended without being the best, grey what was dropped; the numbers are sums of log-probabilities.
 #
-# The first word is *la* (probability 0.55) or *birdo* (0.45). After *la* the likeliest word has 0.4, after *birdo* it has 0.9. **Predict:** does greedy search find the best sentence?
+# The first word is *la* (probability 0.55) or *birdo* (0.45). After *la* the likeliest word has 0.4, after *birdo* it
+# has 0.9. **Predict:** does greedy search find the best sentence?
 
 # %%
 guess_greedy_finds_the_best = None  # "yes" or "no" (quotes included)
@@ -614,7 +695,8 @@ plots.beam_of_a_tree(beam_search, k=2)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# It does not. Greedy search takes the likelier first token, and pays for it later. The beam of two keeps the other beginning alive, and finds the better sentence.
+# It does not. Greedy search takes the likelier first token, and pays for it later. The beam of two keeps the other
+# beginning alive, and finds the better sentence.
 # </details>
 #
 # And in the translator, whose memory and caches are real:
@@ -625,14 +707,18 @@ plots.beam_of_a_translation(beam_search, trained, "the old cats saw a happy dog"
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# The trained model is nearly certain of every word, so the other hypotheses are far behind (a difference of 7 in the logarithm is a factor of 1,000), and greedy search would have found the same. A beam pays where a model is in doubt. Larger is not always better: with wide beams real translators get
-# *worse*, because they find short sentences that the model likes too much (Koehn & Knowles, 2017, the last of their six challenges; Stahlberg & Byrne, 2019).
+# The trained model is nearly certain of every word, so the other hypotheses are far behind (a difference of 7 in the
+# logarithm is a factor of 1,000), and greedy search would have found the same. A beam pays where a model is in doubt.
+# Larger is not always better: with wide beams real translators get *worse*, because they find short sentences that the
+# model likes too much (Koehn & Knowles, 2017, the last of their six challenges; Stahlberg & Byrne, 2019).
 # </details>
 #
 # ## 6.8 What it costs  ●●○ · 20 min · 2 points
 #
-# One encoder layer over $m$ source tokens, one decoder layer over $n$ target tokens, width $d$, $d_\text{ff} = 4d$. One multiply-add is 2 FLOPs; count the matrix products alone. For each row give two numbers: the FLOPs of scores and mixing, and those of the products with weights. An attention has four
-# projections. Masked scores are computed and thrown away: count them. The target is read at once, as in training.
+# One encoder layer over $m$ source tokens, one decoder layer over $n$ target tokens, width $d$, $d_\text{ff} = 4d$. One
+# multiply-add is 2 FLOPs; count the matrix products alone. For each row give two numbers: the FLOPs of scores and
+# mixing, and those of the products with weights. An attention has four projections. Masked scores are computed and
+# thrown away: count them. The target is read at once, as in training.
 #
 # | row | scores and mixing | products with weights |
 # |---|---|---|
@@ -642,9 +728,11 @@ plots.beam_of_a_translation(beam_search, trained, "the old cats saw a happy dog"
 # | `cross_attention` | ? | ? |
 # | `decoder_feed_forward` | 0 | ? |
 #
-# **By hand.** $n = 1$, $m = 3$, $d = 1$: the encoder reads the $m$ source tokens. Its self-attention has 9 scores (2 FLOPs each), as many values mixed (2 each), and four projections of three tokens (2 each): (36, 24).
+# **By hand.** $n = 1$, $m = 3$, $d = 1$: the encoder reads the $m$ source tokens. Its self-attention has 9 scores (2
+# FLOPs each), as many values mixed (2 each), and four projections of three tokens (2 each): (36, 24).
 #
-# **Before you write:** of cross-attention's four projections, how many are of the memory's $m$ tokens, and not of the target's $n$?
+# **Before you write:** of cross-attention's four projections, how many are of the memory's $m$ tokens, and not of the
+# target's $n$?
 
 # %%
 guess_projections_of_memory = None  # a number
@@ -665,7 +753,8 @@ def enc_dec_cost(n: int, m: int, d: int) -> dict[str, tuple[int, int]]:
 # %% [markdown]
 # <details><summary>Hint: shapes</summary>
 #
-# Scores are a product (n, d) × (d, m), mixing is (n, m) × (m, d). In self-attention both lengths are the same. A product (a, b) × (b, c) has 2abc FLOPs.
+# Scores are a product (n, d) × (d, m), mixing is (n, m) × (m, d). In self-attention both lengths are the same. A
+# product (a, b) × (b, c) has 2abc FLOPs.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "enc_dec_cost_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
@@ -678,12 +767,14 @@ check.enc_dec_cost(enc_dec_cost, points=2, cases=hidden.enc_dec_cost)
 # %% [markdown]
 # <details><summary>Which projections?</summary>
 #
-# Two: keys and values are made of the memory. Queries are made of the target, and $W_O$ works on the output, which has a row for each query.
+# Two: keys and values are made of the memory. Queries are made of the target, and $W_O$ works on the output, which has
+# a row for each query.
 # </details>
 #
 # ## 6.9 Name the terms  ●○○ · 5 min · 1 point
 #
-# Without constants the table adds up to $n^2 d + n d^2 + m^2 d + m d^2 + n m d$. Where does each of the five terms come from?
+# Without constants the table adds up to $n^2 d + n d^2 + m^2 d + m d^2 + n m d$. Where does each of the five terms come
+# from?
 #
 # - **a** the causal mask
 # - **b** scores and mixing of the encoder's self-attention
@@ -708,7 +799,9 @@ check.enc_dec_cost_terms(enc_dec_cost_terms, points=1, cases=hidden.enc_dec_cost
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Or a decoder alone?** GPT and its kind (Radford et al., 2018) have no encoder: source and target stand in one row of $m + n$ tokens. To compare fairly, let it have two layers for each pair of encoder and decoder layer. Its scores: $2\,(m+n)^2 = 2m^2 + 4mn + 2n^2$, against $m^2 + mn + n^2$.
+# **Or a decoder alone?** GPT and its kind (Radford et al., 2018) have no encoder: source and target stand in one row of
+# $m + n$ tokens. To compare fairly, let it have two layers for each pair of encoder and decoder layer. Its scores:
+# $2\,(m+n)^2 = 2m^2 + 4mn + 2n^2$, against $m^2 + mn + n^2$.
 #
 # **Predict:** which one costs more at 128 tokens? And which one's cost grows faster?
 
@@ -721,14 +814,19 @@ plots.enc_dec_terms(enc_dec_cost, d=512, lengths=(128, 1024, 8192))
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# At 128 tokens the products with weights are nearly everything, and the decoder alone costs 1.8 times as much with about the same number of parameters ($24d^2$ in two layers, $28d^2$ in the pair): each of its tokens goes through both layers, $48d^2$ FLOPs, and each token of the pair through one of them,
-# $28d^2$. (The T5 paper makes the same comparison: Raffel et al., 2020, section 3.2.2.) At 8,192 tokens the scores count as well, $8n^2$ against $3n^2$ where $m = n$, masked ones included. What decides today is something else: a decoder alone has one stack to train on all text there is, and its cache serves source and target alike.
+# At 128 tokens the products with weights are nearly everything, and the decoder alone costs 1.8 times as much with
+# about the same number of parameters ($24d^2$ in two layers, $28d^2$ in the pair): each of its tokens goes through both
+# layers, $48d^2$ FLOPs, and each token of the pair through one of them, $28d^2$. (The T5 paper makes the same
+# comparison: Raffel et al., 2020, section 3.2.2.) At 8,192 tokens the scores count as well, $8n^2$ against $3n^2$ where
+# $m = n$, masked ones included. What decides today is something else: a decoder alone has one stack to train on all
+# text there is, and its cache serves source and target alike.
 # </details>
 
 # %% [markdown]
 # ## What you guessed, and what came out
 #
-# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one: there is something to explain.
+# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one:
+# there is something to explain.
 
 # %%
 from helpers.measuring.guesses import guesses
@@ -745,26 +843,34 @@ guesses({
 # %% [markdown]
 # ## What you have now
 #
-# - **Encoder layer**: self-attention and feed-forward network, each `norm(x + sublayer(x))`. **Decoder layer**: the same with cross-attention between the two.
-# - **Cross-attention**: queries from the target, keys and values from the memory, no causal mask. Every decoder layer reads the output of the last encoder layer.
+# - **Encoder layer**: self-attention and feed-forward network, each `norm(x + sublayer(x))`. **Decoder layer**: the
+#   same with cross-attention between the two.
+# - **Cross-attention**: queries from the target, keys and values from the memory, no causal mask. Every decoder layer
+#   reads the output of the last encoder layer.
 # - **Teacher forcing** trains all positions at once; inputs and labels are shifted by one.
-# - **Decoding** runs the encoder once. **Beam search** adds log-probabilities, keeps what has finished, and cares for length.
+# - **Decoding** runs the encoder once. **Beam search** adds log-probabilities, keeps what has finished, and cares for
+#   length.
 # - The two lengths meet in one term only: $nmd$.
 #
 # **Read more**
 #
-# - Vaswani et al. (2017), *Attention Is All You Need*, sections 3.1 and 3.2.3: the two stacks, and the three places of attention, in one page.
+# - Vaswani et al. (2017), *Attention Is All You Need*, sections 3.1 and 3.2.3: the two stacks, and the three places of
+#   attention, in one page.
 # - Rush (2018), *The Annotated Transformer*, nlp.seas.harvard.edu: the same model line by line, trained to translate.
-# - Sutskever, Vinyals & Le (2014), *Sequence to Sequence Learning with Neural Networks*: one vector for the whole sentence, and a beam. Then Bahdanau, Cho & Bengio (2015), who look back instead.
-# - Wu et al. (2016), *Google's Neural Machine Translation System*, section 7: beam search as it was used, with its penalty for length.
-# - Raffel et al. (2020), *Exploring the Limits of Transfer Learning* (T5), section 3.2: encoder and decoder against a decoder alone, measured.
+# - Sutskever, Vinyals & Le (2014), *Sequence to Sequence Learning with Neural Networks*: one vector for the whole
+#   sentence, and a beam. Then Bahdanau, Cho & Bengio (2015), who look back instead.
+# - Wu et al. (2016), *Google's Neural Machine Translation System*, section 7: beam search as it was used, with its
+#   penalty for length.
+# - Raffel et al. (2020), *Exploring the Limits of Transfer Learning* (T5), section 3.2: encoder and decoder against a
+#   decoder alone, measured.
 #
 # **Next:** unit 07 counts the cost of everything, and unit 08 opens the `cache` that `step` handed you here.
 
 # %% [markdown]
 # ## Where you stand
 #
-# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here once more.
+# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here
+# once more.
 
 # %%
 check.progress(unit=6)

@@ -9,9 +9,9 @@
 # %% [markdown]
 # # 07 · What attention costs
 #
-# "Attention is quadratic." True, and often beside the point. At usual lengths most of the arithmetic is elsewhere, and a model that writes
-# text hardly computes at all: it waits for its memory. In this unit you predict with a formula, then count what PyTorch really did, then
-# measure.
+# "Attention is quadratic." True, and often beside the point. At usual lengths most of the arithmetic is elsewhere, and
+# a model that writes text hardly computes at all: it waits for its memory. In this unit you predict with a formula,
+# then count what PyTorch really did, then measure.
 #
 # **After this unit you can**
 # - write down the FLOPs and the memory traffic of every part of a Transformer, to the last operation;
@@ -20,9 +20,10 @@
 # - compare seven kinds of layers by how they grow;
 # - work out what it takes to train a language model, in FLOPs, days and bytes, before you pay for it.
 #
-# **How to work.** Every answer is a formula: a function of the sizes. Do the small example by hand first. Counts are right to 16 digits, however large: write them
-# with Python's own numbers. (Where `int` is promised, a float such as `6.0` will do. A tensor is a risk: float32 has 7 digits, and int64 overflows in silence. What is no count is compared to 12 digits, in 7.8 to 6.) $h$ divides $d$ throughout. You have about 4 hours, and
-# 31 points to earn.
+# **How to work.** Every answer is a formula: a function of the sizes. Do the small example by hand first. Counts are
+# right to 16 digits, however large: write them with Python's own numbers. (Where `int` is promised, a float such as
+# `6.0` will do. A tensor is a risk: float32 has 7 digits, and int64 overflows in silence. What is no count is compared
+# to 12 digits, in 7.8 to 6.) $h$ divides $d$ throughout. You have about 4 hours, and 31 points to earn.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -43,13 +44,15 @@ setup()
 #
 # A Transformer is a stack of matrix products with a little around them. Count one, and you can count all.
 #
-# A **FLOP** is one floating-point operation: an addition or a multiplication. Dot products are made of multiply-adds, $s \leftarrow s + a\,b$, so
-# **one multiply-add is 2 FLOPs**. Hardware makers count this way, and so does PyTorch's counter (`torch.utils.flop_counter`).
+# A **FLOP** is one floating-point operation: an addition or a multiplication. Dot products are made of multiply-adds,
+# $s \leftarrow s + a\,b$, so **one multiply-add is 2 FLOPs**. Hardware makers count this way, and so does PyTorch's
+# counter (`torch.utils.flop_counter`).
 #
-# **By hand.** (2×3) times (3×4). The result has 2·4 = 8 entries. Each is a dot product of length 3: three multiply-adds, 6 FLOPs. Together 48.
+# **By hand.** (2×3) times (3×4). The result has 2·4 = 8 entries. Each is a dot product of length 3: three
+# multiply-adds, 6 FLOPs. Together 48.
 #
-# Only matrix products count in this unit. A softmax or a norm computes too, but a handful of operations for each element, where a product
-# does thousands. Counters leave them out, and so do you.
+# Only matrix products count in this unit. A softmax or a norm computes too, but a handful of operations for each
+# element, where a product does thousands. Counters leave them out, and so do you.
 
 # %% nbgrader={"grade": false, "grade_id": "matmul_flops", "locked": false, "schema_version": 3, "solution": true}
 def matmul_flops(n: int, m: int, k: int) -> int:
@@ -74,19 +77,21 @@ check.matmul_flops(matmul_flops, points=1, cases=hidden.matmul_flops)
 # %% [markdown]
 # ## 7.2 Elements that have to move  ●○○ · 5 min · 1 point
 #
-# Numbers live in memory, and arithmetic happens on the chip. Before an element can be used it has to travel, and that takes time as well. Count the
-# journeys of one product in the best case: **both operands are read once, and the result is written once.** On the chip an element can be used as
-# often as you like.
+# Numbers live in memory, and arithmetic happens on the chip. Before an element can be used it has to travel, and that
+# takes time as well. Count the journeys of one product in the best case: **both operands are read once, and the result
+# is written once.** On the chip an element can be used as often as you like.
 #
 # **By hand.** (2×3) times (3×4): 6 elements and 12 elements are read, and how many are written?
 #
-# The picture shows two products with the same second matrix. On the left, 16 rows share it. On the right, one row has it for itself.
+# The picture shows two products with the same second matrix. On the left, 16 rows share it. On the right, one row has
+# it for itself.
 
 # %%
 plots.product_traffic((16, 16, 16), (1, 16, 16), uses=False)
 
 # %% [markdown]
-# **Predict:** in which of the two is an element of the orange matrix reused often enough to justify fetching it: in the left one or in the right one?
+# **Predict:** in which of the two is an element of the orange matrix reused often enough to justify fetching it: in the
+# left one or in the right one?
 
 # %%
 guess_reused = None  # "left" or "right" (quotes included)
@@ -117,7 +122,8 @@ check.matmul_io(matmul_io, points=1, cases=hidden.matmul_io)
 # %% [markdown]
 # <details><summary>Left or right?</summary>
 #
-# On the left: each element of the orange matrix is used 16 times, once for each row. On the right it is fetched for a single use.
+# On the left: each element of the orange matrix is used 16 times, once for each row. On the right it is fetched for a
+# single use.
 # </details>
 #
 # ## 7.3 Arithmetic intensity  ●○○ · 10 min · 1 point
@@ -126,12 +132,13 @@ check.matmul_io(matmul_io, points=1, cases=hidden.matmul_io)
 #
 # $$\text{intensity} = \frac{\text{FLOPs}}{\text{bytes moved}}$$
 #
-# Memory is counted in bytes, so the dtype matters: `torch.float32.itemsize` is 4. Operands and result have the same dtype. It may be any, here and below:
-# float64 has 8 bytes, and the int8 of quantised weights has 1.
+# Memory is counted in bytes, so the dtype matters: `torch.float32.itemsize` is 4. Operands and result have the same
+# dtype. It may be any, here and below: float64 has 8 bytes, and the int8 of quantised weights has 1.
 #
 # **By hand.** (2×3) times (3×4) in float32: 48 FLOPs, 26 elements, 104 bytes. The intensity is 0.46 FLOPs per byte.
 #
-# **Predict:** a square product, $n = m = k$. By what factor does the intensity change if all sizes double? And if the dtype changes from float32 to float16?
+# **Predict:** a square product, $n = m = k$. By what factor does the intensity change if all sizes double? And if the
+# dtype changes from float32 to float16?
 
 # %%
 guess_twice_the_size = None  # a factor
@@ -158,18 +165,20 @@ plots.intensities(arithmetic_intensity, width=4096)
 # <details><summary>What you should see</summary>
 #
 # Few rows: every element of the weight is fetched and used a few times, so the intensity grows with $n$. Many rows: it
-# levels off, because now the rows themselves have to travel. One row in float16 gets 1 FLOP per byte. Remember that number.
+# levels off, because now the rows themselves have to travel. One row in float16 gets 1 FLOP per byte. Remember that
+# number.
 # </details>
 #
 # <details><summary>Twice the size, half the bytes</summary>
 #
-# Both double it. $2n^3$ FLOPs for $3n^2$ elements are $\tfrac23 n$ FLOPs for each element, so the intensity grows with the size. And half the bytes for each element are twice the FLOPs for each byte.
+# Both double it. $2n^3$ FLOPs for $3n^2$ elements are $\tfrac23 n$ FLOPs for each element, so the intensity grows with
+# the size. And half the bytes for each element are twice the FLOPs for each byte.
 # </details>
 #
 # ## 7.4 A layer that reads  ●●● · 30 min · 4 points
 #
-# Now a whole layer: multi-head attention and the FFN, forward, over $b$ sequences of $n$ tokens, **all tokens at once**. This is what happens in
-# training, and when a prompt is read (**prefill**).
+# Now a whole layer: multi-head attention and the FFN, forward, over $b$ sequences of $n$ tokens, **all tokens at
+# once**. This is what happens in training, and when a prompt is read (**prefill**).
 #
 # | row | operation |
 # |---|---|
@@ -181,15 +190,18 @@ plots.intensities(arithmetic_intensity, width=4096)
 # | `ffn` | $d \to d_\text{ff} \to d$. The activation works inside the first product and moves nothing of its own |
 # | `total` | the sum of the rows above |
 #
-# For each row return **(FLOPs, elements moved)**. Every operation reads all its operands and writes its result, as in 7.2. What one row writes and
-# the next one reads is counted in both. Scale, mask, norms,
-# biases and residuals are left out. So is every trick that keeps the scores on the chip: that is unit 09. All sizes are at least 1.
+# For each row return **(FLOPs, elements moved)**. Every operation reads all its operands and writes its result, as in
+# 7.2. What one row writes and the next one reads is counted in both. Scale, mask, norms, biases and residuals are left
+# out. So is every trick that keeps the scores on the chip: that is unit 09. All sizes are at least 1.
 #
-# Make the dict and its sums inside the function, here and in 7.5: a later call must not change a table that an earlier one returned. (The same table for the same sizes is fine.)
+# Make the dict and its sums inside the function, here and in 7.5: a later call must not change a table that an earlier
+# one returned. (The same table for the same sizes is fine.)
 #
-# **By hand.** $b = 1$, $n = 2$, $d = 4$, $h = 2$. `scores` is two products, one a head, each (2×2) times (2×2): 16 FLOPs and 12 elements. Row: (32, 24).
+# **By hand.** $b = 1$, $n = 2$, $d = 4$, $h = 2$. `scores` is two products, one a head, each (2×2) times (2×2): 16
+# FLOPs and 12 elements. Row: (32, 24).
 #
-# **Predict:** the softmax has 0 FLOPs. What share of the elements does it move at $n = 2048$, $d = 1024$, $h = 16$? (The picture after 7.5 has the answer.)
+# **Predict:** the softmax has 0 FLOPs. What share of the elements does it move at $n = 2048$, $d = 1024$, $h = 16$?
+# (The picture after 7.5 has the answer.)
 
 # %%
 guess_softmax_share = None  # a share, between 0 and 1
@@ -225,7 +237,8 @@ def training_table(b: int, n: int, d: int, h: int, d_ff: int) -> dict[str, tuple
 # </details>
 # <details><summary>Hint 3: the FFN</summary>
 #
-# Two products: (b·n, d) times (d, d_ff), then (b·n, d_ff) times (d_ff, d). The hidden layer is written by the first and read by the second.
+# Two products: (b·n, d) times (d, d_ff), then (b·n, d_ff) times (d_ff, d). The hidden layer is written by the first and
+# read by the second.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "training_table_test", "locked": true, "points": 4, "schema_version": 3, "solution": false}
@@ -236,8 +249,9 @@ check.training_table(training_table, points=4, cases=hidden.training_table)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Count it.** `count` runs a function and looks at every operation that reaches PyTorch's kernels. FLOPs come from PyTorch's own formulas, elements from
-# the sizes of the tensors that go in and come out. Your rings should have a dot in the middle.
+# **Count it.** `count` runs a function and looks at every operation that reaches PyTorch's kernels. FLOPs come from
+# PyTorch's own formulas, elements from the sizes of the tensors that go in and come out. Your rings should have a dot
+# in the middle.
 
 # %%
 from helpers.measuring.counting import count
@@ -260,15 +274,20 @@ plots.predicted_and_counted(lambda: training_table(b, n, d, h, d_ff), counted)
 # %% [markdown]
 # ## 7.5 A layer that writes  ●●● · 20 min · 3 points
 #
-# A model that writes (**decode**) has one new token for each of $b$ sequences. "Read" and "write" in these two titles mean text; in the rows they mean memory. The keys and values of all earlier tokens lie in a cache (unit 08). So the new token
-# is projected, its query meets the $n$ keys in the cache, and the values are mixed. **The $n$ keys include the new token's own.**
+# A model that writes (**decode**) has one new token for each of $b$ sequences. "Read" and "write" in these two titles
+# mean text; in the rows they mean memory. The keys and values of all earlier tokens lie in a cache (unit 08). So the
+# new token is projected, its query meets the $n$ keys in the cache, and the values are mixed. **The $n$ keys include
+# the new token's own.**
 #
-# The rows are the same. `qkv` writes its results, as always, and it writes the new key and value straight into the cache: no further copy is counted. Then all $n$ cached keys are an operand of `scores`, and all $n$
-# values one of `weighted_sum`: they have to be read, the new token's own among them.
+# The rows are the same. `qkv` writes its results, as always, and it writes the new key and value straight into the
+# cache: no further copy is counted. Then all $n$ cached keys are an operand of `scores`, and all $n$ values one of
+# `weighted_sum`: they have to be read, the new token's own among them.
 #
-# **By hand.** $b = 1$, $n = 5$, $d = 4$, $h = 2$. `scores`: two products, each (1×2) times (2×5): 20 FLOPs, 2 + 10 + 5 elements. Row: (40, 34).
+# **By hand.** $b = 1$, $n = 5$, $d = 4$, $h = 2$. `scores`: two products, each (1×2) times (2×5): 20 FLOPs, 2 + 10 + 5
+# elements. Row: (40, 34).
 #
-# **Predict:** of all elements that one new token moves at $b = 1$, $d = 1024$ and $n = 2048$, how many are weights: 10 %, half, or more than 70 %?
+# **Predict:** of all elements that one new token moves at $b = 1$, $d = 1024$ and $n = 2048$, how many are weights: 10
+# %, half, or more than 70 %?
 
 # %%
 guess_weights = None  # "10 %", "half" or "more than 70 %" (quotes included)
@@ -322,17 +341,20 @@ plots.cost_shares({
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# FLOPs are mostly projections and FFN. Traffic tells another story. When reading, score matrices come and go, and the softmax, which
-# "computes nothing", moves the most. When one text is written, most of what moves is weights. With 64 texts the weights are shared, and the caches take over.
+# FLOPs are mostly projections and FFN. Traffic tells another story. When reading, score matrices come and go, and the
+# softmax, which "computes nothing", moves the most. When one text is written, most of what moves is weights. With 64
+# texts the weights are shared, and the caches take over.
 # </details>
 #
 # ## 7.6 Where attention overtakes  ●●○ · 10 min · 2 points
 #
-# Two rows of 7.4 grow with $n^2$: scores and weighted sum. The others grow with $n$. Long texts are ruled by the first kind, short texts by the second. At which
-# $n$ do both cost **the same number of FLOPs**? Give it as a function of $d$ and $d_\text{ff}$. In a layer without an FFN $d_\text{ff}$ is 0, and the projections are still there. Both sizes
-# are at most a million.
+# Two rows of 7.4 grow with $n^2$: scores and weighted sum. The others grow with $n$. Long texts are ruled by the first
+# kind, short texts by the second. At which $n$ do both cost **the same number of FLOPs**? Give it as a function of $d$
+# and $d_\text{ff}$. In a layer without an FFN $d_\text{ff}$ is 0, and the projections are still there. Both sizes are
+# at most a million.
 #
-# **Check by hand:** the first Transformer had $d = 512$ and $d_\text{ff} = 2048$. The two sides meet at 3072 tokens. With $d_\text{ff} = 1000$ it would be 2024.
+# **Check by hand:** the first Transformer had $d = 512$ and $d_\text{ff} = 2048$. The two sides meet at 3072 tokens.
+# With $d_\text{ff} = 1000$ it would be 2024.
 
 # %% nbgrader={"grade": false, "grade_id": "crossover", "locked": false, "schema_version": 3, "solution": true}
 def crossover(d: int, d_ff: int) -> float:
@@ -362,12 +384,15 @@ plots.crossing(training_table, crossover, {"GPT-2 small": (768, 3072), "GPT-3": 
 #
 # ## 7.7 Seven kinds of layers  ●●● · 35 min · 4 points
 #
-# Attention is one way to let tokens see each other. Compare seven. For each give three numbers, as functions of the sizes:
+# Attention is one way to let tokens see each other. Compare seven. For each give three numbers, as functions of the
+# sizes:
 #
 # - **cost**: how the FLOPs of one layer grow. The $d \times d$ projections to queries, keys and values are left out.
-# - **steps**: how many operations of *one* layer have to wait for each other. With as many processors as you like a matrix product is one operation, whatever its size.
-# - **path**: the longest way between two tokens, over *as many layers as it takes*. In `recurrent` it runs from state to state, so count states. In the others it runs from layer to layer, so count layers (not the
-#   steps inside a layer). Is a fixed number of layers enough, whatever $n$ is? Then the path is `1`.
+# - **steps**: how many operations of *one* layer have to wait for each other. With as many processors as you like a
+#   matrix product is one operation, whatever its size.
+# - **path**: the longest way between two tokens, over *as many layers as it takes*. In `recurrent` it runs from state
+#   to state, so count states. In the others it runs from layer to layer, so count layers (not the steps inside a
+#   layer). Is a fixed number of layers enough, whatever $n$ is? Then the path is `1`.
 #
 # | row | how it works |
 # |---|---|
@@ -377,18 +402,22 @@ plots.crossing(training_table, crossover, {"GPT-2 small": (768, 3072), "GPT-3": 
 # | `strided sparse` | every token looks at $\sqrt n$ others, chosen so that two layers connect all pairs |
 # | `lsh` | tokens are sorted by a hash ($n \log n$ moves of $d$ numbers, in $\log n$ rounds, one after the other), then attend in buckets of fixed size; new hashes in each layer multiply the reach by a constant |
 # | `low-rank` | keys and values of the $n$ positions are projected to $r$ positions, then ordinary attention |
-# | `linear` | no softmax: all keys and values are summed up into one $d \times d$ matrix, $K^\top V$, which every query multiplies |
+# | `linear` | no softmax: keys and values are summed up in one $d \times d$ matrix, $K^\top V$, which queries multiply |
 #
-# The first three rows are Table 1 of "Attention Is All You Need" (Vaswani et al., 2017). The others: Child et al. (2019), Kitaev et al. (2020), Wang et al. (2020, whose
-# Table 1 has steps too), Katharopoulos et al. (2020).
+# The first three rows are Table 1 of "Attention Is All You Need" (Vaswani et al., 2017). The others: Child et al.
+# (2019), Kitaev et al. (2020), Wang et al. (2020, whose Table 1 has steps too), Katharopoulos et al. (2020).
 #
-# **Only growth counts (Θ).** $n^2 d$, $4 n^2 d$ and $n^2 d + 7 n d$ are the same answer. A constant is `1` (`2` is the same answer), and whole layers (`ceil`) grow like what is rounded. A term may be left out only if it is smaller for all sizes: $n d^2$ beside $n^2 d$ is not. $k$
-# and $r$ are sizes too, not constants: more than 1, and less than $n$. To move a number costs as much as one FLOP (in `lsh` the sorting is moves).
+# **Only growth counts (Θ).** $n^2 d$, $4 n^2 d$ and $n^2 d + 7 n d$ are the same answer. A constant is `1` (`2` is the
+# same answer), and whole layers (`ceil`) grow like what is rounded. A term may be left out only if it is smaller for
+# all sizes: $n d^2$ beside $n^2 d$ is not. $k$ and $r$ are sizes too, not constants: more than 1, and less than $n$. To
+# move a number costs as much as one FLOP (in `lsh` the sorting is moves).
 #
-# **How it is checked.** Your function is called with enormous sizes, as floats, such as $n = 2^{100}$. One of them is squared, or its root is taken: by how much does the result change?
-# So write formulas: a loop over $n$ tokens would never end.
+# **How it is checked.** Your function is called with enormous sizes, as floats, such as $n = 2^{100}$. One of them is
+# squared, or its root is taken: by how much does the result change? So write formulas: a loop over $n$ tokens would
+# never end.
 #
-# **By hand.** A path through dilated convolutions with $k = 3$: one layer reaches 3 tokens, two reach 9, three reach 27. Which function of $n$ and $k$ is that?
+# **By hand.** A path through dilated convolutions with $k = 3$: one layer reaches 3 tokens, two reach 9, three
+# reach 27. Which function of $n$ and $k$ is that?
 
 # %% nbgrader={"grade": false, "grade_id": "layer_types", "locked": false, "schema_version": 3, "solution": true}
 def layer_types(n: float, d: float, k: float, r: float) -> dict[str, tuple[float, float, float]]:
@@ -412,7 +441,8 @@ def layer_types(n: float, d: float, k: float, r: float) -> dict[str, tuple[float
 # </details>
 # <details><summary>Hint 2: steps</summary>
 #
-# If everything that a layer computes is a matrix product over all tokens, nothing waits: a constant. Where does a token need the result of another?
+# If everything that a layer computes is a matrix product over all tokens, nothing waits: a constant. Where does a token
+# need the result of another?
 # </details>
 # <details><summary>Hint 3: path</summary>
 #
@@ -430,14 +460,17 @@ check.layer_types(layer_types, points=4, cases=hidden.layer_types)
 plots.layer_costs(layer_types, d=64, k=3, r=32)
 
 # %% [markdown]
-# On log-log axes a power $n^e$ is a straight line of slope $e$. Which lines cross, and what does that say about short texts?
+# On log-log axes a power $n^e$ is a straight line of slope $e$. Which lines cross, and what does that say about short
+# texts?
 #
 # <details><summary>Which lines cross?</summary>
 #
-# Self-attention meets the recurrent and the linear layer at $n = d$ (64, the left edge) and the convolution at $n = k\,d = 192$. For texts shorter than their vectors are wide, full attention is the cheaper one.
+# Self-attention meets the recurrent and the linear layer at $n = d$ (64, the left edge) and the convolution at
+# $n = k\,d = 192$. For texts shorter than their vectors are wide, full attention is the cheaper one.
 # </details>
 #
-# **Measure it.** Really run three of them, count the FLOPs, and fit a line. `slope` is the least-squares slope, 6 lengths each.
+# **Measure it.** Really run three of them, count the FLOPs, and fit a line. `slope` is the least-squares slope, 6
+# lengths each.
 
 # %%
 from helpers.measuring.growth import slope
@@ -463,18 +496,22 @@ plots.measured_growth(lengths, costs, {name: slope(lengths, values) for name, va
 # %% [markdown]
 # ## 7.8 The roofline  ●●○ · 20 min · 2 points
 #
-# A device has two ceilings (Williams, Waterman & Patterson, 2009). Its units compute at most **peak** FLOP/s. Its memory delivers at most **bandwidth** bytes/s. A program with
-# intensity $I$ can use each delivered byte for $I$ FLOPs. Both run side by side, and both limits hold at once:
+# A device has two ceilings (Williams, Waterman & Patterson, 2009). Its units compute at most **peak** FLOP/s. Its
+# memory delivers at most **bandwidth** bytes/s. A program with intensity $I$ can use each delivered byte for $I$ FLOPs.
+# Both run side by side, and both limits hold at once:
 #
 # $$\text{attainable FLOP/s} = \min(\text{peak},\; I \cdot \text{bandwidth})$$
 #
-# Left of the **ridge**, where the two are equal, a program is bound by memory. From the ridge on it is bound by compute.
+# Left of the **ridge**, where the two are equal, a program is bound by memory. From the ridge on it is bound by
+# compute.
 #
-# **By hand.** A T4 has 65 TFLOP/s in float16 and 320 GB/s. Its ridge is at 65,000/320 ≈ 203 FLOPs per byte. A matrix times *one* row has 1 FLOP per byte: 0.32 of 65 TFLOP/s,
-# half a percent.
+# **By hand.** A T4 has 65 TFLOP/s in float16 and 320 GB/s. Its ridge is at 65,000/320 ≈ 203 FLOPs per byte. A matrix
+# times *one* row has 1 FLOP per byte: 0.32 of 65 TFLOP/s, half a percent.
 #
-# Your function gets FLOPs and **elements**, a dtype, and the two ceilings. It returns the attainable FLOP/s and what limits them, `"memory"` or `"compute"`. FLOPs may be 0, as in a
-# softmax: then 0 FLOP/s are attainable, and memory is the limit. (Something is always moved: elements are never 0.) Exactly at the ridge the limit is compute. (There the checks use sizes so round that no rounding error can tip the answer.)
+# Your function gets FLOPs and **elements**, a dtype, and the two ceilings. It returns the attainable FLOP/s and what
+# limits them, `"memory"` or `"compute"`. FLOPs may be 0, as in a softmax: then 0 FLOP/s are attainable, and memory is
+# the limit. (Something is always moved: elements are never 0.) Exactly at the ridge the limit is compute. (There the
+# checks use sizes so round that no rounding error can tip the answer.)
 
 # %% nbgrader={"grade": false, "grade_id": "roofline", "locked": false, "schema_version": 3, "solution": true}
 def roofline(
@@ -505,8 +542,10 @@ check.roofline(roofline, points=2, cases=hidden.roofline)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **See it.** Three GPUs by their datasheets (tensor cores, 16-bit inputs, no sparsity) and your own machine, whose two ceilings are measured now: a large product for the
-# peak, a large copy for the bandwidth. The workloads are those of a layer with $d = 4096$, from your tables. **Predict:** how many of the three sit under the slope of an A100, so that its memory decides?
+# **See it.** Three GPUs by their datasheets (tensor cores, 16-bit inputs, no sparsity) and your own machine, whose two
+# ceilings are measured now: a large product for the peak, a large copy for the bandwidth. The workloads are those of a
+# layer with $d = 4096$, from your tables. **Predict:** how many of the three sit under the slope of an A100, so that
+# its memory decides?
 
 # %%
 guess_bound_by_memory = None  # 0, 1, 2 or 3
@@ -526,10 +565,13 @@ plots.rooflines(roofline, [*DATASHEETS, machine], {
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# Two: writing waits for memory, with one text and with 64 as well, because the caches are not shared. Reading 2048 tokens has its dot under the flat part on all three GPUs. (On a CPU your machine computes in float32: twice the bytes, so its dots stand at half the intensity, left of the dotted lines.)
+# Two: writing waits for memory, with one text and with 64 as well, because the caches are not shared. Reading 2048
+# tokens has its dot under the flat part on all three GPUs. (On a CPU your machine computes in float32: twice the bytes,
+# so its dots stand at half the intensity, left of the dotted lines.)
 # </details>
 #
-# **Move it.** More texts at once, `b`, then the same in 8 bits, for texts of three lengths. Which dot gets past the ridge? Put in sizes and dtypes of your own.
+# **Move it.** More texts at once, `b`, then the same in 8 bits, for texts of three lengths. Which dot gets past the
+# ridge? Put in sizes and dtypes of your own.
 
 # %%
 plots.roofline_film(
@@ -540,10 +582,14 @@ plots.roofline_film(
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# Only the short texts. All texts share the weights, so these are paid once; every text has a cache of its own, and reading it is paid for each. Half the bytes give twice the intensity to all.
+# Only the short texts. All texts share the weights, so these are paid once; every text has a cache of its own, and
+# reading it is paid for each. Half the bytes give twice the intensity to all.
 # </details>
 #
-# **Measure it.** A product $(n, d) \times (d, d)$ with $n = 1, 4, \dots, 256$ rows, on this machine, under its own roof. More rows for the same weights: the point climbs the slope. (A point can lie above the roof: data may come from a cache, and reading may be faster than the copy that measured the bandwidth. Other programs that run at the same time shift both.)
+# **Measure it.** A product $(n, d) \times (d, d)$ with $n = 1, 4, \dots, 256$ rows, on this machine, under its own
+# roof. More rows for the same weights: the point climbs the slope. (A point can lie above the roof: data may come from
+# a cache, and reading may be faster than the copy that measured the bandwidth. Other programs that run at the same time
+# shift both.)
 
 # %%
 plots.measured_products(roofline, arithmetic_intensity, machine, width=4096)
@@ -551,9 +597,11 @@ plots.measured_products(roofline, arithmetic_intensity, machine, width=4096)
 # %% [markdown]
 # ## 7.9 The memory of the scores  ●○○ · 5 min · 1 point
 #
-# Training needs the attention weights again in the backward pass, so they are kept: one $n \times n$ matrix for every sequence, every head and every layer. How many **bytes** is that?
+# Training needs the attention weights again in the backward pass, so they are kept: one $n \times n$ matrix for every
+# sequence, every head and every layer. How many **bytes** is that?
 #
-# **By hand.** GPT-2 small: 12 layers, 12 heads, $n = 1024$, one sequence, float16: $144 \cdot 1024^2 \cdot 2$ bytes = 302 MB. That is more than its weights (124 million of 2 bytes each).
+# **By hand.** GPT-2 small: 12 layers, 12 heads, $n = 1024$, one sequence, float16: $144 \cdot 1024^2 \cdot 2$ bytes =
+# 302 MB. That is more than its weights (124 million of 2 bytes each).
 
 # %% nbgrader={"grade": false, "grade_id": "score_memory", "locked": false, "schema_version": 3, "solution": true}
 def score_memory(b: int, n: int, h: int, layers: int, dtype: torch.dtype) -> int:
@@ -572,7 +620,9 @@ check.score_memory(score_memory, points=1, cases=hidden.score_memory)
 # %% [markdown]
 # ## 7.10 The longest context  ●○○ · 5 min · 1 point
 #
-# Now the other way round: a whole number of bytes is free, a petabyte ($10^{15}$) at most. What is the largest $n$ whose score matrices fit? If not even one token fits, it is 0. (One root of Python's floats, taken last, is exact enough for that, one in float32 isn't. $n$ may be 30 million: don't try one after the other.)
+# Now the other way round: a whole number of bytes is free, a petabyte ($10^{15}$) at most. What is the largest $n$
+# whose score matrices fit? If not even one token fits, it is 0. (One root of Python's floats, taken last, is exact
+# enough for that, one in float32 isn't. $n$ may be 30 million: don't try one after the other.)
 #
 # **Before you write:** with four times the memory, how many times longer may the text be?
 
@@ -610,19 +660,21 @@ plots.context_limits(score_memory, longest_context, [T4, H100], {
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# Five times the memory buys little more than twice the context. The scores alone would stop long texts, whatever the FLOPs. Unit 09 gets rid of them, without
-# changing a single output.
+# Five times the memory buys little more than twice the context. The scores alone would stop long texts, whatever the
+# FLOPs. Unit 09 gets rid of them, without changing a single output.
 # </details>
 #
 # ## 7.11 Windows of an image  ●●○ · 10 min · 1 point
 #
-# A Vision Transformer cuts an image into square patches and makes each patch a token. Large images have many patches, so Swin (Liu et al., 2021) lets a patch attend only to the patches
-# in its own window.
+# A Vision Transformer cuts an image into square patches and makes each patch a token. Large images have many patches,
+# so Swin (Liu et al., 2021) lets a patch attend only to the patches in its own window.
 #
-# A square image of `side` pixels is cut into patches of `patch` × `patch` pixels, and the patches into windows of `window` × `window` **patches**. All divide evenly. Return the FLOPs of scores and weighted
-# sum, for global attention and for windows. (Every pair of a query and a key costs $2d$ for its score and $2d$ for its share of the sum.)
+# A square image of `side` pixels is cut into patches of `patch` × `patch` pixels, and the patches into windows of
+# `window` × `window` **patches**. All divide evenly. Return the FLOPs of scores and weighted sum, for global attention
+# and for windows. (Every pair of a query and a key costs $2d$ for its score and $2d$ for its share of the sum.)
 #
-# **By hand.** 224 pixels, patches of 16: 14 × 14 = 196 patches. Windows of 7 × 7: four of them. How many keys does a patch see in each case?
+# **By hand.** 224 pixels, patches of 16: 14 × 14 = 196 patches. Windows of 7 × 7: four of them. How many keys does a
+# patch see in each case?
 
 # %%
 plots.patch_windows(side=14, window=7, query=(9, 3))
@@ -645,12 +697,15 @@ check.vit_windows(vit_windows, points=1, cases=hidden.vit_windows)
 # %% [markdown]
 # ## 7.12 A few tokens that see everything  ●●○ · 10 min · 1 point
 #
-# Windows are cheap and short-sighted. A few **global tokens** help (Longformer, Beltagy et al., 2020): they read everything, and everything reads them. So any two tokens are at most two layers apart.
+# Windows are cheap and short-sighted. A few **global tokens** help (Longformer, Beltagy et al., 2020): they read
+# everything, and everything reads them. So any two tokens are at most two layers apart.
 #
-# There are $n$ ordinary tokens and $g$ global ones, $n + g$ in all. An ordinary token attends to exactly $w \le n$ ordinary tokens, be $w$ odd or even (itself among them; at the ends the window moves inwards) and to all $g$ global ones. A global token attends to all $n + g$.
-# Return the FLOPs of scores and weighted sum.
+# There are $n$ ordinary tokens and $g$ global ones, $n + g$ in all. An ordinary token attends to exactly $w \le n$
+# ordinary tokens, be $w$ odd or even (itself among them; at the ends the window moves inwards) and to all $g$ global
+# ones. A global token attends to all $n + g$. Return the FLOPs of scores and weighted sum.
 #
-# **By hand.** $n = 6$, $w = 3$, $g = 2$: the ordinary tokens have 6·(3 + 2) = 30 pairs, the global ones 2·8 = 16. That is 46 of 64.
+# **By hand.** $n = 6$, $w = 3$, $g = 2$: the ordinary tokens have 6·(3 + 2) = 30 pairs, the global ones 2·8 = 16. That
+# is 46 of 64.
 
 # %%
 plots.global_pattern(n=20, w=5, g=2)
@@ -681,18 +736,23 @@ plots.sparse_costs(vit_windows, global_tokens_cost, patch=4, window=7, d=96)
 # %% [markdown]
 # ## 7.13 Patches or channels?  ●●○ · 15 min · 1 point
 #
-# A feature map is an $n \times d$ matrix: $n$ patches, $d$ channels. Attention lets rows look at rows. Make $Q$, $K$ and $V$ as always, transpose them, and **channels look at channels**: $Q^\top K$ is a $d \times d$ matrix, and a score compares two channels
-# over all $n$ patches (XCiT, El-Nouby et al., 2021).
+# A feature map is an $n \times d$ matrix: $n$ patches, $d$ channels. Attention lets rows look at rows. Make $Q$, $K$
+# and $V$ as always, transpose them, and **channels look at channels**: $Q^\top K$ is a $d \times d$ matrix, and a score
+# compares two channels over all $n$ patches (XCiT, El-Nouby et al., 2021).
 #
-# Which costs more, for 16×16 = 256 patches of width 512: attention between the 256 patches, or between the 512 channels? Count fairly. Both need their queries, keys and values, and an output projection:
-# four products with $d \times d$ weights, the same in both. And with $h$ heads,
+# Which costs more, for 16×16 = 256 patches of width 512: attention between the 256 patches, or between the 512
+# channels? Count fairly. Both need their queries, keys and values, and an output projection: four products with
+# $d \times d$ weights, the same in both. And with $h$ heads,
 #
 # - between patches, each head has all $n \times n$ pairs, over $d/h$ features;
 # - between channels, each head has only its own $d/h$ channels, over $n$ patches.
 #
 # Return the FLOPs of both, **with** the four projections.
 #
-# **By hand.** $n = 5$, $d = 6$, $h = 3$. Between patches, each head: 5×5 scores, dot products of length 2, 100 FLOPs. Between channels, each head: 2×2 scores of length 5, 40 FLOPs. Three heads make 300 and 120, and the weighted sums cost as much again. The four projections, on both sides, are $4 \cdot 2 \cdot 5 \cdot 6 \cdot 6 = 1440$ FLOPs. Together (2040, 1680).
+# **By hand.** $n = 5$, $d = 6$, $h = 3$. Between patches, each head: 5×5 scores, dot products of length 2, 100 FLOPs.
+# Between channels, each head: 2×2 scores of length 5, 40 FLOPs. Three heads make 300 and 120, and the weighted sums
+# cost as much again. The four projections, on both sides, are $4 \cdot 2 \cdot 5 \cdot 6 \cdot 6 = 1440$ FLOPs.
+# Together (2040, 1680).
 
 # %% nbgrader={"grade": false, "grade_id": "channel_attention", "locked": false, "schema_version": 3, "solution": true}
 def channel_attention(n: int, d: int, h: int) -> tuple[int, int]:
@@ -718,36 +778,51 @@ plots.patches_or_channels(channel_attention, sizes=[(256, 512), (1024, 512)], he
 # %% [markdown] nbgrader={"grade": false, "grade_id": "channel_attention_why_question", "locked": true, "schema_version": 3, "solution": false}
 # ### Which costs more, and when?  ●●○ · 10 min · 1 point
 #
-# 256 patches, 512 channels. Say which of the two costs more with one head, and by how much: in the two attention products alone, and in all. Then name one thing that reverses the answer, and say why it does.
+# 256 patches, 512 channels. Say which of the two costs more with one head, and by how much: in the two attention
+# products alone, and in all. Then name one thing that reverses the answer, and say why it does.
 #
 # <!-- BEGIN MARK SCHEME -->
 # **Mark scheme (1 point).**
-# - ½ point: with one head the channels cost more. The attention products alone: 4nd² against 4n²d, a ratio of d/n = 2 (268 against 134 million FLOPs). With the four projections (8nd² = 537 million in both) only 805 against
-#   671 million, 1.2 times. (¼ for the right answer without the projections or without numbers.)
-# - ½ point: one thing that turns it round, with its reason. Heads: they cut the channels' cost to 4nd²/h and leave the patches' cost alone; equal at h = d/n = 2, cheaper from then on. Or more patches: 4n²d grows with n², 4nd² only with n, so
-#   from n > d on (larger images) the channels are cheaper. Or n × n projections for the channels (8n²d instead of 8nd²), which fix the number of patches.
+# - ½ point: with one head the channels cost more. The attention products alone: 4nd² against 4n²d, a ratio of d/n = 2
+#   (268 against 134 million FLOPs). With the four projections (8nd² = 537 million in both) only 805 against 671
+#   million, 1.2 times. (¼ for the right answer without the projections or without numbers.)
+# - ½ point: one thing that turns it round, with its reason. Heads: they cut the channels' cost to 4nd²/h and leave the
+#   patches' cost alone; equal at h = d/n = 2, cheaper from then on. Or more patches: 4n²d grows with n², 4nd² only with
+#   n, so from n > d on (larger images) the channels are cheaper. Or n × n projections for the channels (8n²d instead of
+#   8nd²), which fix the number of patches.
 # <!-- END MARK SCHEME -->
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "channel_attention_why", "locked": false, "points": 1, "schema_version": 3, "solution": true}
-# With one head the channels cost more. Their scores and sum take $4nd^2 = 268$ million FLOPs, those of the patches $4n^2d = 134$ million: the ratio is $d/n = 2$. Counted fairly, with the four projections that both need ($8nd^2 = 537$ million), it
-# is 805 against 671 million, so only 1.2 times as much. Heads turn the answer round. Between patches every head still compares all pairs, over fewer features, so heads change nothing. Between channels a head compares only its own $d/h$ channels, so the
-# cost falls to $4nd^2/h$: equal at $h = 2$, half of the patches' cost at $h = 4$. A larger image does it too, because $n^2d$ passes $nd^2$ at $n = d$.
+# With one head the channels cost more. Their scores and sum take $4nd^2 = 268$ million FLOPs, those of the patches
+# $4n^2d = 134$ million: the ratio is $d/n = 2$. Counted fairly, with the four projections that both need ($8nd^2 = 537$
+# million), it is 805 against 671 million, so only 1.2 times as much. Heads turn the answer round. Between patches every
+# head still compares all pairs, over fewer features, so heads change nothing. Between channels a head compares only its
+# own $d/h$ channels, so the cost falls to $4nd^2/h$: equal at $h = 2$, half of the patches' cost at $h = 4$. A larger
+# image does it too, because $n^2d$ passes $nd^2$ at $n = d$.
 
 # %% [markdown]
 # ## 7.14 What it takes to train a model  ●●○ · 25 min · 3 points
 #
-# Now the whole bill: one training step of a decoder LM on $b$ sequences of $n$ tokens. It has `layers` layers as in 7.4, with $d_\text{ff}$ in the FFN, and at the end an output head, a product of every token with a $(d, \text{vocabulary})$ matrix. Looking up an
-# embedding takes no product. (Whether the two share their weights changes nothing: the product is made all the same.)
+# Now the whole bill: one training step of a decoder LM on $b$ sequences of $n$ tokens. It has `layers` layers as in
+# 7.4, with $d_\text{ff}$ in the FFN, and at the end an output head, a product of every token with a
+# $(d, \text{vocabulary})$ matrix. Looking up an embedding takes no product. (Whether the two share their weights
+# changes nothing: the product is made all the same.)
 #
-# **Backward costs twice forward.** A product $Y = X W$ has two operands, and each wants its gradient: $\partial X = \partial Y\, W^\top$ and $\partial W = X^\top \partial Y$. Both are products of the same size as the first. So a weight takes part in
-# 3 products for each token, 2 FLOPs each:
+# **Backward costs twice forward.** A product $Y = X W$ has two operands, and each wants its gradient:
+# $\partial X = \partial Y\, W^\top$ and $\partial W = X^\top \partial Y$. Both are products of the same size as the
+# first. So a weight takes part in 3 products for each token, 2 FLOPs each:
 #
 # $$\text{training FLOPs} \approx 6 \cdot \text{parameters} \cdot \text{tokens}$$
 #
-# This rule of thumb (Kaplan et al., 2020) is not exact: it counts parameters that are in no product, and leaves out the products *without* weights. Give the number of FLOPs in all matrix products: $6 \cdot \text{weights} \cdot \text{tokens}$ for all weights that are in a matrix product, plus attention's scores and weighted sums, forward and backward. The causal mask
-# saves nothing: the product is computed in full and half of it is hidden afterwards.
+# This rule of thumb (Kaplan et al., 2020) is not exact: it counts parameters that are in no product, and leaves out the
+# products *without* weights. Give the number of FLOPs in all matrix products:
+# $6 \cdot \text{weights} \cdot \text{tokens}$ for all weights that are in a matrix product, plus attention's scores and
+# weighted sums, forward and backward. The causal mask saves nothing: the product is computed in full and half of it is
+# hidden afterwards.
 #
-# **By hand.** Two layers, $d = 2$, $d_\text{ff} = 6$, a vocabulary of 5: 2·(4·4 + 2·12) + 2·5 = 90 weights. Two sequences of 3 tokens: $6 \cdot 90 \cdot 6 = 3240$ FLOPs. Attention takes $12 \cdot 3^2 \cdot 2 = 216$ for each layer and sequence, 864. Together 4104.
+# **By hand.** Two layers, $d = 2$, $d_\text{ff} = 6$, a vocabulary of 5: 2·(4·4 + 2·12) + 2·5 = 90 weights. Two
+# sequences of 3 tokens: $6 \cdot 90 \cdot 6 = 3240$ FLOPs. Attention takes $12 \cdot 3^2 \cdot 2 = 216$ for each layer
+# and sequence, 864. Together 4104.
 
 # %% nbgrader={"grade": false, "grade_id": "model_flops", "locked": false, "schema_version": 3, "solution": true}
 def model_flops(b: int, n: int, layers: int, d: int, d_ff: int, vocabulary: int) -> int:
@@ -761,7 +836,9 @@ def model_flops(b: int, n: int, layers: int, d: int, d_ff: int, vocabulary: int)
 # %% [markdown]
 # <details><summary>Hint 1: which weights?</summary>
 #
-# Four projections and the two matrices of the FFN in each layer, and the output head once. To compare: one forward pass is `layers` times the total of your table in 7.4, and one more product. Don't call the table here: a slip in it would cost you twice.
+# Four projections and the two matrices of the FFN in each layer, and the output head once. To compare: one forward pass
+# is `layers` times the total of your table in 7.4, and one more product. Don't call the table here: a slip in it would
+# cost you twice.
 # </details>
 # <details><summary>Hint 2: attention, backward</summary>
 #
@@ -776,7 +853,8 @@ check.model_flops(model_flops, points=3, cases=hidden.model_flops)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Count it.** Real models (`helpers/transformer_lm/transformer.py`), real training steps, every product counted. Where is the rule of thumb good, and where is it not?
+# **Count it.** Real models (`helpers/transformer_lm/transformer.py`), real training steps, every product counted. Where
+# is the rule of thumb good, and where is it not?
 
 # %%
 from helpers.transformer_lm.transformer import Config, DecoderLM
@@ -800,18 +878,31 @@ plots.attention_share(model_flops, {
 # %% [markdown]
 # ## 7.15 The bill of a training run  ●●○ · 20 min · 3 points
 #
-# A training run has three bills: arithmetic, time and memory. All three follow from the number of parameters and the number of tokens.
+# A training run has three bills: arithmetic, time and memory. All three follow from the number of parameters and the
+# number of tokens.
 #
-# - **FLOPs.** The rule of thumb from 7.14: 6 for each parameter and token. At this size attention's own products are a few percent more, and we leave them out.
-# - **Days.** No run keeps its devices busy all the time. **Model FLOPs utilisation** (MFU; Chowdhery et al., 2022, section 4.1) is the share of the peak that goes into the FLOPs above. Large runs report about 0.3 to 0.6.
-# - **Bytes.** Adam in mixed precision keeps five numbers for each parameter: the weight and its gradient in 16 bits, and in float32 the weight once more and Adam's two averages (Rajbhandari et al., 2020, section 3.1). That makes 2 + 2 + 4 + 4 + 4 bytes.
-# - **How much text?** Hoffmann et al. (2022, table 3) asked which model is best for a given number of FLOPs. A short form of their answer: **20 tokens for each parameter**. Their Chinchilla has 70 billion parameters and saw 1.4 trillion tokens.
+# - **FLOPs.** The rule of thumb from 7.14: 6 for each parameter and token. At this size attention's own products are a
+#   few percent more, and we leave them out.
+# - **Days.** No run keeps its devices busy all the time. **Model FLOPs utilisation** (MFU; Chowdhery et al., 2022,
+#   section 4.1) is the share of the peak that goes into the FLOPs above. Large runs report about 0.3 to 0.6.
+# - **Bytes.** Adam in mixed precision keeps five numbers for each parameter: the weight and its gradient in 16 bits,
+#   and in float32 the weight once more and Adam's two averages (Rajbhandari et al., 2020, section 3.1). That makes 2 +
+#   2 + 4 + 4 + 4 bytes.
+# - **How much text?** Hoffmann et al. (2022, table 3) asked which model is best for a given number of FLOPs. A short
+#   form of their answer: **20 tokens for each parameter**. Their Chinchilla has 70 billion parameters and saw 1.4
+#   trillion tokens.
 #
-# Return four rows: `flops`; `days` on that many devices of `peak` FLOP/s each (a day has 86,400 seconds; don't round); `bytes` of weights, gradients and Adam's state, on all devices together; `chinchilla_tokens`, the tokens that suit this number of parameters, however many this run sees.
+# Return four rows: `flops`; `days` on that many devices of `peak` FLOP/s each (a day has 86,400 seconds; don't round);
+# `bytes` of weights, gradients and Adam's state, on all devices together; `chinchilla_tokens`, the tokens that suit
+# this number of parameters, however many this run sees.
 #
-# **By hand.** $10^9$ parameters, $2 \cdot 10^{10}$ tokens, one A100 ($3.12 \cdot 10^{14}$ FLOP/s) at MFU 0.4. FLOPs: $6 \cdot 10^9 \cdot 2 \cdot 10^{10} = 1.2 \cdot 10^{20}$. The device does $1.248 \cdot 10^{14}$ of them a second, so it needs about 961,500 seconds: 11.1 days. Memory: 16 GB, before a single activation. Two devices would take half the days, and the 16 GB stay. (This run sees just as many tokens as suit it. Others see more, or fewer.)
+# **By hand.** $10^9$ parameters, $2 \cdot 10^{10}$ tokens, one A100 ($3.12 \cdot 10^{14}$ FLOP/s) at MFU 0.4. FLOPs:
+# $6 \cdot 10^9 \cdot 2 \cdot 10^{10} = 1.2 \cdot 10^{20}$. The device does $1.248 \cdot 10^{14}$ of them a second, so
+# it needs about 961,500 seconds: 11.1 days. Memory: 16 GB, before a single activation. Two devices would take half the
+# days, and the 16 GB stay. (This run sees just as many tokens as suit it. Others see more, or fewer.)
 #
-# **Predict:** GPT-3 has 175 billion parameters and saw 300 billion tokens. By Chinchilla's rule, was that too much text, or too little? And by what factor?
+# **Predict:** GPT-3 has 175 billion parameters and saw 300 billion tokens. By Chinchilla's rule, was that too much
+# text, or too little? And by what factor?
 
 # %%
 guess_too_little_by = None  # a factor; below 1 if it was too much
@@ -855,46 +946,66 @@ plots.published_runs(training_run)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# The FLOPs that two of the papers state are yours, to half a percent. LLaMA's GPU hours give away its MFU: 0.48. And the dots show how fashion changed. GPT-3 saw a twelfth of Chinchilla's text for its size. Llama 3 saw nearly twice as much: if a model will be *used* a lot, it pays to train a smaller one for longer.
+# The FLOPs that two of the papers state are yours, to half a percent. LLaMA's GPU hours give away its MFU: 0.48. And
+# the dots show how fashion changed. GPT-3 saw a twelfth of Chinchilla's text for its size. Llama 3 saw nearly twice as
+# much: if a model will be *used* a lot, it pays to train a smaller one for longer.
 # </details>
 #
-# **What does it cost?** Multiply days, devices and 24 by the price of an hour. **And the activations?** They come on top. A layer keeps about $34\,b n d + 5\,b h n^2$ bytes in 16 bits for its backward pass (Korthikanti et al., 2022, equation 1). For GPT-3 ($d = 12288$, $h = 96$, $n = 2048$, $b = 1$) that is
-# 2.9 GB a layer, and 275 GB for all 96. The second term is the scores again. Unit 09 gets rid of it.
+# **What does it cost?** Multiply days, devices and 24 by the price of an hour. **And the activations?** They come on
+# top. A layer keeps about $34\,b n d + 5\,b h n^2$ bytes in 16 bits for its backward pass (Korthikanti et al., 2022,
+# equation 1). For GPT-3 ($d = 12288$, $h = 96$, $n = 2048$, $b = 1$) that is 2.9 GB a layer, and 275 GB for all 96. The
+# second term is the scores again. Unit 09 gets rid of it.
 #
-# (Kaplan et al. count parameters *without* embeddings, Hoffmann et al. count all. For GPT-2 small that is 85 against 124 million, for GPT-3 it hardly matters.)
+# (Kaplan et al. count parameters *without* embeddings, Hoffmann et al. count all. For GPT-2 small that is 85 against
+# 124 million, for GPT-3 it hardly matters.)
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "where_is_the_bottleneck_question", "locked": true, "schema_version": 3, "solution": false}
 # ## 7.16 Where is the bottleneck?  ●●○ · 15 min · 1 point
 #
-# A chat model has layers with $d = 4096$, $h = 32$, $d_\text{ff} = 16384$, and its layers are spread over several A100s, in float16 (312 TFLOP/s and 2039 GB/s each). Every layer lies on one device as a whole. Look at **one layer**. Take your tables and your roofline, and say for each of the three: memory or compute, and which row (or which operand) is behind it?
+# A chat model has layers with $d = 4096$, $h = 32$, $d_\text{ff} = 16384$, and its layers are spread over several
+# A100s, in float16 (312 TFLOP/s and 2039 GB/s each). Every layer lies on one device as a whole. Look at **one layer**.
+# Take your tables and your roofline, and say for each of the three: memory or compute, and which row (or which operand)
+# is behind it?
 #
 # 1. It reads a prompt of 4000 tokens.
 # 2. It writes one token for one user, with 4000 tokens in the cache.
-# 3. It writes one token for each of 128 users, with 4000 tokens in each cache. (The caches of one layer are then 8.4 GB. All 32 layers of such a model would need 268 GB, which is why they are spread.)
+# 3. It writes one token for each of 128 users, with 4000 tokens in each cache. (The caches of one layer are then 8.4
+#    GB. All 32 layers of such a model would need 268 GB, which is why they are spread.)
 #
 # What would help in 2, and why does the same help less in 3?
 #
 # <!-- BEGIN MARK SCHEME -->
 # **Mark scheme (1 point).** The ridge of the A100 is at 312,000/2039 = 153 FLOPs per byte.
-# - ¼: (1) compute: about 360 FLOPs per byte for the whole layer; projections and FFN, where 4000 tokens share every weight. (Also right, and better: the rows of attention by themselves, with the softmax, are bound by memory, at about 60.)
-# - ¼: (2) memory: about 1 FLOP per byte; 86 % of what moves is weights, those of the FFN first (201 million elements a layer, against 33 million in the cache).
-# - ¼: (3) memory again, about 7 FLOPs per byte, but now it is the caches: 128 · 2 · 4000 · 4096 = 4.2 billion elements against 0.2 billion weights.
-# - ¼: (2) is helped by a batch, which shares the weights (or by smaller weights: quantisation). In (3) that is used up: caches are not shared. There a smaller cache helps: fewer key/value heads, int8, a window.
+# - ¼: (1) compute: about 360 FLOPs per byte for the whole layer; projections and FFN, where 4000 tokens share every
+#   weight. (Also right, and better: the rows of attention by themselves, with the softmax, are bound by memory, at
+#   about 60.)
+# - ¼: (2) memory: about 1 FLOP per byte; 86 % of what moves is weights, those of the FFN first (201 million elements a
+#   layer, against 33 million in the cache).
+# - ¼: (3) memory again, about 7 FLOPs per byte, but now it is the caches: 128 · 2 · 4000 · 4096 = 4.2 billion elements
+#   against 0.2 billion weights.
+# - ¼: (2) is helped by a batch, which shares the weights (or by smaller weights: quantisation). In (3) that is used up:
+#   caches are not shared. There a smaller cache helps: fewer key/value heads, int8, a window.
 # <!-- END MARK SCHEME -->
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "where_is_the_bottleneck", "locked": false, "points": 1, "schema_version": 3, "solution": true}
 # The A100's ridge is at 153 FLOPs per byte.
 #
-# 1. Compute. The layer as a whole has about 360 FLOPs per byte, because 4000 tokens share each weight; projections and FFN take most of the FLOPs. (The score rows and the softmax alone have only about 60, so they wait for memory.)
-# 2. Memory. About 1 FLOP per byte: every weight is fetched to be used for one token. The FFN's weights are the largest part, the cache is small beside them.
-# 3. Memory, but for another reason. The weights now serve 128 tokens, so what moves is the caches: 4.2 billion elements against 0.2 billion weights, about 7 FLOPs per byte.
+# 1. Compute. The layer as a whole has about 360 FLOPs per byte, because 4000 tokens share each weight; projections and
+#    FFN take most of the FLOPs. (The score rows and the softmax alone have only about 60, so they wait for memory.)
+# 2. Memory. About 1 FLOP per byte: every weight is fetched to be used for one token. The FFN's weights are the largest
+#    part, the cache is small beside them.
+# 3. Memory, but for another reason. The weights now serve 128 tokens, so what moves is the caches: 4.2 billion elements
+#    against 0.2 billion weights, about 7 FLOPs per byte.
 #
-# In 2 a batch helps: more users, the same weights, nearly no more time. In 3 it has helped already. A cache belongs to one user alone, so more users mean more bytes. There only a smaller cache helps: fewer key and value heads, fewer bits, a window.
+# In 2 a batch helps: more users, the same weights, nearly no more time. In 3 it has helped already. A cache belongs to
+# one user alone, so more users mean more bytes. There only a smaller cache helps: fewer key and value heads, fewer
+# bits, a window.
 
 # %% [markdown]
 # ## What you guessed, and what came out
 #
-# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one: there is something to explain.
+# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one:
+# there is something to explain.
 
 # %%
 from helpers.measuring.guesses import guesses
@@ -919,18 +1030,22 @@ guesses({
 # %% [markdown]
 # ## What you have now
 #
-# - A product $(n, m)(m, k)$ takes $2nmk$ FLOPs and moves $nm + mk + nk$ elements. Their ratio decides what it waits for.
+# - A product $(n, m)(m, k)$ takes $2nmk$ FLOPs and moves $nm + mk + nk$ elements. Their ratio decides what it waits
+#   for.
 # - A layer that **reads** shares its weights among all tokens: bound by compute, apart from the score matrices.
 # - A layer that **writes** fetches all weights, and the cache, for one token: bound by memory.
 # - $4n^2d$ passes the rest at $n = 2d + d_\text{ff}$, which is $6d$ for the usual FFN.
-# - Training takes $6 \cdot \text{weights} \cdot \text{tokens}$, and $12\,b\,n^2 d$ a layer; 16 bytes a parameter with Adam; and about 20 tokens a parameter.
+# - Training takes $6 \cdot \text{weights} \cdot \text{tokens}$, and $12\,b\,n^2 d$ a layer; 16 bytes a parameter with
+#   Adam; and about 20 tokens a parameter.
 #
 # **Read more**
 #
-# - Kaplan et al. (2020), *Scaling Laws for Neural Language Models*, section 2.1, and Hoffmann et al. (2022), the *Chinchilla* paper: what FLOPs buy.
+# - Kaplan et al. (2020), *Scaling Laws for Neural Language Models*, section 2.1, and Hoffmann et al. (2022), the
+#   *Chinchilla* paper: what FLOPs buy.
 # - Williams, Waterman & Patterson (2009), *Roofline*: the model of 7.8, by those who invented it.
 # - Shazeer (2019), *Fast Transformer Decoding*, sections 2.3 and 2.4: our two tables, with the constants left out.
-# - Korthikanti et al. (2022), *Reducing Activation Recomputation in Large Transformer Models*: bytes of every tensor that training keeps.
+# - Korthikanti et al. (2022), *Reducing Activation Recomputation in Large Transformer Models*: bytes of every tensor
+#   that training keeps.
 # - Tay et al. (2022), *Efficient Transformers: A Survey*: more rows for the table of 7.7.
 #
 # **Next:** in unit 08 you build the cache that `decode_table` took for granted, and make it smaller.
@@ -938,7 +1053,8 @@ guesses({
 # %% [markdown]
 # ## Where you stand
 #
-# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here once more.
+# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here
+# once more.
 
 # %%
 check.progress(unit=7)

@@ -9,9 +9,10 @@
 # %% [markdown]
 # # 08 · The key/value cache
 #
-# A language model writes one token, reads the whole text again, writes the next one, and reads it all again. Nearly all of that
-# reading has been done before. The remedy is the most widely used data structure of the field: keep the keys and values. It makes writing
-# cheap, and it makes memory the new limit. The second half of this unit is about that limit.
+# A language model writes one token, reads the whole text again, writes the next one, and reads it all again. Nearly all
+# of that reading has been done before. The remedy is the most widely used data structure of the field: keep the keys
+# and values. It makes writing cheap, and it makes memory the new limit. The second half of this unit is about that
+# limit.
 #
 # **After this unit you can**
 # - say what must be stored, what need not be, and why it works for causal attention only;
@@ -21,7 +22,8 @@
 # - serve prompts of different lengths in one batch;
 # - run a trained model on your own cache, step and loop, and say what they save.
 #
-# **How to work.** Predict with a formula, count what PyTorch really does, then measure. You have about 5 hours, and 31 points to earn.
+# **How to work.** Predict with a formula, count what PyTorch really does, then measure. You have about 5 hours, and 31
+# points to earn.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -40,14 +42,15 @@ setup()
 # %% [markdown]
 # ## 8.1 Work that was done before  ●○○ · 5 min · 1 point
 #
-# In causal attention a token's key and value depend on that token and on those before it, and on nothing that comes later.
-# So the key of token 3 is the same at step 4, at step 5 and at step 1000. Without a cache it is computed every time.
+# In causal attention a token's key and value depend on that token and on those before it, and on nothing that comes
+# later. So the key of token 3 is the same at step 4, at step 5 and at step 1000. Without a cache it is computed every
+# time.
 #
-# Read $n$ tokens one after the other: step $t$ runs the model over tokens $1 \dots t$. Count a token's key and value in one layer as
-# *one* projection. How many projections are computed **again**, over all steps and layers?
+# Read $n$ tokens one after the other: step $t$ runs the model over tokens $1 \dots t$. Count a token's key and value in
+# one layer as *one* projection. How many projections are computed **again**, over all steps and layers?
 #
-# **By hand.** Three tokens, one layer. Step 1: nothing again. Step 2: token 1 again. Step 3: tokens 1 and 2 again. Together 3. (Counts and bytes are whole numbers in
-# this unit: functions with `-> int` return an `int`, not a float.)
+# **By hand.** Three tokens, one layer. Step 1: nothing again. Step 2: token 1 again. Step 3: tokens 1 and 2 again.
+# Together 3. (Counts and bytes are whole numbers in this unit: functions with `-> int` return an `int`, not a float.)
 
 # %%
 plots.repeated_work(n=7)
@@ -80,8 +83,8 @@ check.redundant_projections(redundant_projections, points=1, cases=hidden.redund
 #
 # ## 8.2 What to keep  ●○○ · 3 min · 1 point
 #
-# A model has several layers. What must be kept so that it can read the next token without reading the old ones again, and without projecting anything of theirs again?
-# Keep nothing that will never be needed.
+# A model has several layers. What must be kept so that it can read the next token without reading the old ones again,
+# and without projecting anything of theirs again? Keep nothing that will never be needed.
 #
 # - **a** the queries, keys and values of every layer
 # - **b** the attention weights of every layer
@@ -112,9 +115,9 @@ check.what_to_store(what_to_store, points=1, cases=hidden.what_to_store)
 plots.decoding_step(m=4, d=3)
 
 # %% [markdown]
-# Which operations does the layer do for the new token, and in which order? Seven of these ten are needed. The positions are
-# rotary (RoPE, Su et al., 2021): a query or key is *turned* by the position of its token. Keys in the cache have been turned already. All keys
-# and values, the new ones too, are read from the cache.
+# Which operations does the layer do for the new token, and in which order? Seven of these ten are needed. The positions
+# are rotary (RoPE, Su et al., 2021): a query or key is *turned* by the position of its token. Keys in the cache have
+# been turned already. All keys and values, the new ones too, are read from the cache.
 #
 # - **a** softmax of the scores
 # - **b** append the new key and value to the cache
@@ -148,19 +151,23 @@ check.new_operations(new_operations, points=1, cases=hidden.new_operations)
 #
 #     keys = torch.cat([keys, k], dim=2)
 #
-# It is right, but every time it makes a new tensor and copies everything old into it. Over $n$ tokens about $n^2/2$ of them are copied: the square is
-# back. So make the room once, for `capacity` tokens, and write each token into its place. `length` says how much of the room
-# is filled. Return a *view* of that part, which copies nothing. Keys and values come back
-# in the dtype of the room, which is the `dtype` that `__init__` gets. `k` and `v` may have another one: writing into a slice converts them. And they stay the caller's: what is written there after the call
-# must not change the cache.
+# It is right, but every time it makes a new tensor and copies everything old into it. Over $n$ tokens about $n^2/2$ of
+# them are copied: the square is back. So make the room once, for `capacity` tokens, and write each token into its
+# place. `length` says how much of the room is filled. Return a *view* of that part, which copies nothing. Keys and
+# values come back in the dtype of the room, which is the `dtype` that `__init__` gets. `k` and `v` may have another
+# one: writing into a slice converts them. And they stay the caller's: what is written there after the call must not
+# change the cache.
 #
-# One cache belongs to one layer. Shapes are $(b, h, n, d_h)$, as in unit 04, tokens on axis 2. Nothing is trained in this unit: no input wants a gradient, and none may be changed in place.
+# One cache belongs to one layer. Shapes are $(b, h, n, d_h)$, as in unit 04, tokens on axis 2. Nothing is trained in
+# this unit: no input wants a gradient, and none may be changed in place.
 #
-# **By hand.** Capacity 6, and a prompt of 4 tokens: slots 0 to 3 are filled, `length` is 4. The next token goes to slot 4, and slots
-# 0 to 4 are returned. Three more tokens don't fit: a `ValueError`, and the cache stays as it is. Compare the lengths yourself, because PyTorch doesn't always complain: one token written past the
-# end vanishes without an error.
+# **By hand.** Capacity 6, and a prompt of 4 tokens: slots 0 to 3 are filled, `length` is 4. The next token goes to slot
+# 4, and slots 0 to 4 are returned. Three more tokens don't fit: a `ValueError`, and the cache stays as it is. Compare
+# the lengths yourself, because PyTorch doesn't always complain: one token written past the end vanishes without an
+# error.
 #
-# **Watch it.** The four words of 2.11 arrive one at a time. Follow `length`, and compare the weights at the end with those of 3.6.
+# **Watch it.** The four words of 2.11 arrive one at a time. Follow `length`, and compare the weights at the end with
+# those of 3.6.
 
 # %%
 plots.cache_flow()
@@ -197,16 +204,18 @@ class KVCache:
 # %% [markdown]
 # <details><summary>Hint 1: writing into a part</summary>
 #
-# `room[:, :, start:end] = new` writes into a slice in place. What are `start` and `end` if `length` tokens are there and n come?
+# `room[:, :, start:end] = new` writes into a slice in place. What are `start` and `end` if `length` tokens are there
+# and n come?
 # </details>
 # <details><summary>Hint 2: two layers disturb each other</summary>
 #
-# Is your tensor made in `__init__`, or in the body of the class? What stands in the body is made once, for all instances.
+# Is your tensor made in `__init__`, or in the body of the class? What stands in the body is made once, for all
+# instances.
 # </details>
 # <details><summary>If you see "The expanded size of the tensor must match …"</summary>
 #
-# More tokens than room. That is the case for the ValueError: compare before you write. And don't wait for this error: past the end a slice is empty, and a single
-# token broadcasts into it in silence.
+# More tokens than room. That is the case for the ValueError: compare before you write. And don't wait for this error:
+# past the end a slice is empty, and a single token broadcasts into it in silence.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "KVCache_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -217,10 +226,12 @@ check.KVCache(KVCache, points=3, cases=hidden.KVCache)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Measure it.** A small Transformer (2 layers, $d = 64$), with your class as the cache of every layer, and without any. The FLOPs are counted
-# while PyTorch runs. The lines above the picture say how each cost grows, as exponents $p$ fitted to cost $\approx c \cdot n^p$.
+# **Measure it.** A small Transformer (2 layers, $d = 64$), with your class as the cache of every layer, and without
+# any. The FLOPs are counted while PyTorch runs. The lines above the picture say how each cost grows, as exponents $p$
+# fitted to cost $\approx c \cdot n^p$.
 #
-# **Predict first:** for one token, what is the exponent of the products with weights, with a cache and without? And that of the attention, with a cache?
+# **Predict first:** for one token, what is the exponent of the products with weights, with a cache and without? And
+# that of the attention, with a cache?
 
 # %%
 guess_weights_with_cache = None  # the exponent of n: 0, 1 or 2
@@ -234,32 +245,38 @@ plots.cost_per_token(KVCache)
 # <details><summary>What you should see</summary>
 #
 # The products with weights (projections, MLP, output head) are what a cache saves: $n^0$ with it, $n^1$ without. The
-# attention itself stays: one row of scores, $n^1$, instead of a square, $n^2$. On the right: without a cache
-# the square of scores comes and goes with every token. The cache is smaller. But it *stays*, for every sequence that is being written. That is the new price.
-# (To see 4k tokens, run `plots.cost_per_token(KVCache, (256, 512, 1024, 2048, 4096))`. It takes up to a minute on two CPU cores.)
+# attention itself stays: one row of scores, $n^1$, instead of a square, $n^2$. On the right: without a cache the square
+# of scores comes and goes with every token. The cache is smaller. But it *stays*, for every sequence that is being
+# written. That is the new price. (To see 4k tokens, run `plots.cost_per_token(KVCache, (256, 512, 1024, 2048, 4096))`.
+# It takes up to a minute on two CPU cores.)
 # </details>
 #
 # ## 8.5 A step with a cache  ●●● · 35 min · 3 points
 #
-# Now the layer itself: causal self-attention of $n$ new tokens that come after $m$ old ones. With $m = 0$ it reads a prompt (**prefill**). With $n = 1$
-# it writes (**decoding**). A long prompt may come in chunks, so everything in between happens too. One function does it all:
+# Now the layer itself: causal self-attention of $n$ new tokens that come after $m$ old ones. With $m = 0$ it reads a
+# prompt (**prefill**). With $n = 1$ it writes (**decoding**). A long prompt may come in chunks, so everything in
+# between happens too. One function does it all:
 #
-# 1. project the new tokens, `x @ w`, and split the heads: head $i$ has the features $i\,d_h$ to $(i+1)\,d_h - 1$. Shape $(b, h, n, d_h)$;
+# 1. project the new tokens, `x @ w`, and split the heads: head $i$ has the features $i\,d_h$ to $(i+1)\,d_h - 1$. Shape
+#    $(b, h, n, d_h)$;
 # 2. turn queries and keys, head by head, by their positions. Which are they?
 # 3. join the new keys and values to the old ones;
 # 4. attend. New token $i$ (counting from 0) is token $m + i$ of the text. What may it see?
 # 5. merge the heads and multiply by $W_O$.
 #
-# `rotary_embedding(x, positions)` turns the rows of `x`, $(\dots, n, d_h)$, by `positions`, $(n)$. The keys you are given were turned when they
-# were stored, and so are those that you return. A key never moves again. Scores may be large, up to a thousand and more. PyTorch's own attention functions may be called here.
+# `rotary_embedding(x, positions)` turns the rows of `x`, $(\dots, n, d_h)$, by `positions`, $(n)$. The keys you are
+# given were turned when they were stored, and so are those that you return. A key never moves again. Scores may be
+# large, up to a thousand and more. PyTorch's own attention functions may be called here.
 #
-# 8.4 advised against `torch.cat`. Here it is right all the same: a function that keeps nothing between two calls is easy to test. 8.17 comes back to it.
+# 8.4 advised against `torch.cat`. Here it is right all the same: a function that keeps nothing between two calls is
+# easy to test. 8.17 comes back to it.
 #
-# **By hand.** Three old tokens, two new ones: $m = 3$, $n = 2$. The new ones stand at positions 3 and 4. The scores are 2×5. The first row sees columns 0, 1, 2, 3; the
-# second all five. One entry of ten is masked.
+# **By hand.** Three old tokens, two new ones: $m = 3$, $n = 2$. The new ones stand at positions 3 and 4. The scores are
+# 2×5. The first row sees columns 0, 1, 2, 3; the second all five. One entry of ten is masked.
 #
-# **Before you write:** the usual mask for two tokens hides the upper right corner of a 2×2 square. Where is that corner when there are five columns?
-# The film shows a longer text: a prompt of six tokens in chunks of four and two, then two written tokens.
+# **Before you write:** the usual mask for two tokens hides the upper right corner of a 2×2 square. Where is that corner
+# when there are five columns? The film shows a longer text: a prompt of six tokens in chunks of four and two, then two
+# written tokens.
 
 # %%
 plots.chunk_mask_film()
@@ -301,7 +318,8 @@ def decode_step(
 # </details>
 # <details><summary>Hint 2: the mask</summary>
 #
-# Compare two ranges: the position of each column with the position of each new token. With one new token nothing is hidden.
+# Compare two ranges: the position of each column with the position of each new token. With one new token nothing is
+# hidden.
 # </details>
 # <details><summary>If prompts are right and single tokens wrong</summary>
 #
@@ -322,21 +340,25 @@ check.decode_step(decode_step, points=3, cases=hidden.decode_step)
 # %% [markdown]
 # <details><summary>Where is the corner?</summary>
 #
-# In the upper right of the last two columns: row 0 must not see column 4. With $m$ old tokens in front the triangle moves $m$ columns to the right.
+# In the upper right of the last two columns: row 0 must not see column 4. With $m$ old tokens in front the triangle
+# moves $m$ columns to the right.
 # </details>
 #
 # ## 8.6 Writing text  ●●○ · 20 min · 2 points
 #
-# Around the layers there is a loop. The prompt goes in **as a whole, once**. The last row of its logits says what comes next. That token goes in
-# alone, and so on. Your model is a function
+# Around the layers there is a loop. The prompt goes in **as a whole, once**. The last row of its logits says what comes
+# next. That token goes in alone, and so on. Your model is a function
 #
 #     logits, cache = model(tokens, start, cache)
 #
-# It reads `tokens` $(b, n)$, which stand at positions `start`, `start` + 1, …, after those in `cache` (`None` at first). It returns logits $(b, n, v)$ and the
-# cache with the new tokens in it. (It may change the old cache in place: use the one that came back last.) Write $n$ tokens, whole numbers, and always take the likeliest (greedy decoding; it is never a tie).
-# The check counts how many tokens the model has to read: $p + n - 1$ for a prompt of $p$, in $n$ calls, and no more.
+# It reads `tokens` $(b, n)$, which stand at positions `start`, `start` + 1, …, after those in `cache` (`None` at
+# first). It returns logits $(b, n, v)$ and the cache with the new tokens in it. (It may change the old cache in place:
+# use the one that came back last.) Write $n$ tokens, whole numbers, and always take the likeliest (greedy decoding; it
+# is never a tie). The check counts how many tokens the model has to read: $p + n - 1$ for a prompt of $p$, in $n$
+# calls, and no more.
 #
-# **By hand.** A prompt of 3 and 4 tokens to write. Calls: 3 tokens at start 0, then one each at 3, 4 and 5. The model reads 6 tokens. Without a cache: 3 + 4 + 5 + 6 = 18.
+# **By hand.** A prompt of 3 and 4 tokens to write. Calls: 3 tokens at start 0, then one each at 3, 4 and 5. The model
+# reads 6 tokens. Without a cache: 3 + 4 + 5 + 6 = 18.
 
 # %% nbgrader={"grade": false, "grade_id": "generate_cached", "locked": false, "schema_version": 3, "solution": true}
 def generate_cached(model, prompt: Int[Tensor, "b p"], n: int) -> Int[Tensor, "b n"]:
@@ -354,7 +376,8 @@ def generate_cached(model, prompt: Int[Tensor, "b p"], n: int) -> Int[Tensor, "b
 # %% [markdown]
 # <details><summary>Hint 1: where does the first new token come from?</summary>
 #
-# Row i of the logits is about the token *after* token i. You know it as soon as the prompt has been read, without another call.
+# Row i of the logits is about the token *after* token i. You know it as soon as the prompt has been read, without
+# another call.
 # </details>
 # <details><summary>Hint 2: shapes</summary>
 #
@@ -371,12 +394,14 @@ check.generate_cached(generate_cached, points=2, cases=hidden.generate_cached)
 # %% [markdown]
 # ## 8.7 What can't be cached  ●●○ · 10 min · 1 point
 #
-# Everything so far rests on one fact: a new token changes nothing about the old ones. Put it to the test. For a layer that maps $(n, d)$ to
-# $(n, d)$, measure how much the outputs of $n$ old tokens change when one more token is added at the end. (A layer may return `x` itself: don't change its output in place.)
+# Everything so far rests on one fact: a new token changes nothing about the old ones. Put it to the test. For a layer
+# that maps $(n, d)$ to $(n, d)$, measure how much the outputs of $n$ old tokens change when one more token is added at
+# the end. (A layer may return `x` itself: don't change its output in place.)
 #
 # $$\max \lvert\, \mathrm{layer}([x;\, x_\text{new}])_{0 \dots n-1} - \mathrm{layer}(x) \,\rvert$$
 #
-# **Predict:** for how many of these three is it 0: causal attention, bidirectional attention (as in BERT), causal attention followed by one bidirectional layer?
+# **Predict:** for how many of these three is it 0: causal attention, bidirectional attention (as in BERT), causal
+# attention followed by one bidirectional layer?
 
 # %%
 guess_unchanged = None  # 0, 1, 2 or 3
@@ -411,28 +436,34 @@ plots.changed_outputs(change_of_old_outputs, {
 # %% [markdown] nbgrader={"grade": false, "grade_id": "bidirectional_cannot_cache_why_question", "locked": true, "schema_version": 3, "solution": false}
 # ### Why?  ●●○ · 5 min · 1 point
 #
-# In the *first* layer of a bidirectional model the keys and values of old tokens do not change either when a token is added. Why can't its
-# keys and values be cached all the same? Say what happens in the second layer, and why it does not happen with a causal mask.
+# In the *first* layer of a bidirectional model the keys and values of old tokens do not change either when a token is
+# added. Why can't its keys and values be cached all the same? Say what happens in the second layer, and why it does not
+# happen with a causal mask.
 #
 # <!-- BEGIN MARK SCHEME -->
 # **Mark scheme (1 point).**
-# - ½ point: without a mask the *outputs* of the old tokens in the first layer change, because they attend to the new token; these outputs are the inputs of
-#   the second layer, so its keys and values (and those of all later layers) change and what was stored is wrong.
-# - ½ point: with a causal mask old tokens don't attend to later ones, so by induction over the layers their inputs, keys and values stay the same in every layer.
+# - ½ point: without a mask the *outputs* of the old tokens in the first layer change, because they attend to the new
+#   token; these outputs are the inputs of the second layer, so its keys and values (and those of all later layers)
+#   change and what was stored is wrong.
+# - ½ point: with a causal mask old tokens don't attend to later ones, so by induction over the layers their inputs,
+#   keys and values stay the same in every layer.
 #
-# "Because it sees the future" alone earns nothing: it must be said what changes (the stored keys and values of later layers).
+# "Because it sees the future" alone earns nothing: it must be said what changes (the stored keys and values of later
+# layers).
 # <!-- END MARK SCHEME -->
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "bidirectional_cannot_cache_why", "locked": false, "points": 1, "schema_version": 3, "solution": true}
-# In the first layer a key is its token times $W_K$, and the token is the same as before. But every old token now attends to the new one as well, so its
-# output changes. That output is what the second layer projects. Its keys and values change, and so do all those above: what was stored is out of date. With
-# a causal mask an old token gives no weight to later ones. Its output in layer 1 stays, so its keys and values in layer 2 stay, and so on up to the top.
+# In the first layer a key is its token times $W_K$, and the token is the same as before. But every old token now
+# attends to the new one as well, so its output changes. That output is what the second layer projects. Its keys and
+# values change, and so do all those above: what was stored is out of date. With a causal mask an old token gives no
+# weight to later ones. Its output in layer 1 stays, so its keys and values in layer 2 stay, and so on up to the top.
 
 # %% [markdown]
 # ## 8.8 The price of a token  ●●○ · 20 min · 2 points
 #
-# Predict what PyTorch will count. One attention layer of width $d$ has six products (one multiply-add is 2 FLOPs): four projections ($W_Q$, $W_K$, $W_V$, $W_O$, each
-# $d \times d$), the scores, and the mixing of the values. The number of heads doesn't matter. Masked scores are computed and then thrown away: count them.
+# Predict what PyTorch will count. One attention layer of width $d$ has six products (one multiply-add is 2 FLOPs): four
+# projections ($W_Q$, $W_K$, $W_V$, $W_O$, each $d \times d$), the scores, and the mixing of the values. The number of
+# heads doesn't matter. Masked scores are computed and then thrown away: count them.
 #
 # Return four numbers:
 # 1. step $n$ **with** a cache: one new token, $n$ tokens in all, so $n - 1$ of them in the cache and $n$ keys to score;
@@ -440,8 +471,9 @@ plots.changed_outputs(change_of_old_outputs, {
 # 3. steps $1 \dots n$ together, with a cache;
 # 4. steps $1 \dots n$ together, without.
 #
-# **By hand.** $n = 2$, $d = 3$. With a cache: four projections of one token, $2 \cdot 3 \cdot 3 = 18$ FLOPs each, so 72. Two scores of three products each: 12. Two values mixed: 12.
-# Together 96. Without: 144 for the projections, 4 scores for 24, mixing for 24: 192. Step 1 costs 72 + 6 + 6 = 84 either way. So the answer is (96, 192, 180, 276).
+# **By hand.** $n = 2$, $d = 3$. With a cache: four projections of one token, $2 \cdot 3 \cdot 3 = 18$ FLOPs each,
+# so 72. Two scores of three products each: 12. Two values mixed: 12. Together 96. Without: 144 for the projections, 4
+# scores for 24, mixing for 24: 192. Step 1 costs 72 + 6 + 6 = 84 either way. So the answer is (96, 192, 180, 276).
 
 # %% nbgrader={"grade": false, "grade_id": "decode_cost", "locked": false, "schema_version": 3, "solution": true}
 def decode_cost(n: int, d: int) -> tuple[int, int, int, int]:
@@ -472,8 +504,8 @@ check.decode_cost(decode_cost, points=2, cases=hidden.decode_cost)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# Read off the growth. One token: $\Theta(d^2 + nd)$ with a cache, $\Theta(nd^2 + n^2d)$ without. A text of $n$ tokens: $\Theta(nd^2 + n^2d)$ with, $\Theta(n^2d^2 + n^3d)$ without. The cache
-# takes one factor $n$ away everywhere.
+# Read off the growth. One token: $\Theta(d^2 + nd)$ with a cache, $\Theta(nd^2 + n^2d)$ without. A text of $n$ tokens:
+# $\Theta(nd^2 + n^2d)$ with, $\Theta(n^2d^2 + n^3d)$ without. The cache takes one factor $n$ away everywhere.
 #
 # **Count it.** Your formula against PyTorch's own counter, on a real step:
 
@@ -483,11 +515,12 @@ plots.counted_steps(decode_step, decode_cost, n=100, d=48, h=4)
 # %% [markdown]
 # ## 8.9 The price in memory  ●○○ · 10 min · 1 point
 #
-# FLOPs are saved, and memory is spent. A cache holds, for every layer, every sequence of the batch, every token and every key/value head, a key and a value of
-# $d_h = d/h$ numbers. Write it down, with `size` bytes a number.
+# FLOPs are saved, and memory is spent. A cache holds, for every layer, every sequence of the batch, every token and
+# every key/value head, a key and a value of $d_h = d/h$ numbers. Write it down, with `size` bytes a number.
 #
-# **By hand.** Llama 2 7B (Touvron et al., 2023): 32 layers, 32 heads of width 128, float16 (2 bytes). One token: $2 \cdot 32 \cdot 32 \cdot 128 \cdot 2$ = 524,288 bytes, half a megabyte. A context of 4096: 2.1 GB
-# for one sequence. The weights take 13.5 GB: seven conversations weigh more than the model.
+# **By hand.** Llama 2 7B (Touvron et al., 2023): 32 layers, 32 heads of width 128, float16 (2 bytes). One token:
+# $2 \cdot 32 \cdot 32 \cdot 128 \cdot 2$ = 524,288 bytes, half a megabyte. A context of 4096: 2.1 GB for one sequence.
+# The weights take 13.5 GB: seven conversations weigh more than the model.
 
 # %% nbgrader={"grade": false, "grade_id": "cache_bytes", "locked": false, "schema_version": 3, "solution": true}
 def cache_bytes(layers: int, h: int, h_kv: int, d: int, n: int, b: int, size: int) -> int:
@@ -504,8 +537,10 @@ check.cache_bytes(cache_bytes, points=1, cases=hidden.cache_bytes)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Four published models.** (L, h, h_kv, d): GPT-2 XL (48, 25, 25, 1600; Radford et al., 2019, table 2, and the heads from the released model), Llama 2 7B (32, 32, 32, 4096; Touvron et al., 2023), Mistral 7B (32, 32, 8, 4096; Jiang et al.,
-# 2023, table 1), Llama 3 70B (80, 64, 8, 8192; Grattafiori et al., 2024, table 3). **Predict:** which one needs most for a token, and which least? Look at $h_{kv}$ before you look at the number of parameters.
+# **Four published models.** (L, h, h_kv, d): GPT-2 XL (48, 25, 25, 1600; Radford et al., 2019, table 2, and the heads
+# from the released model), Llama 2 7B (32, 32, 32, 4096; Touvron et al., 2023), Mistral 7B (32, 32, 8, 4096; Jiang et
+# al., 2023, table 1), Llama 3 70B (80, 64, 8, 8192; Grattafiori et al., 2024, table 3). **Predict:** which one needs
+# most for a token, and which least? Look at $h_{kv}$ before you look at the number of parameters.
 
 # %%
 guess_needs_most = None  # "GPT-2 XL", "Llama 2 7B", "Mistral 7B" or "Llama 3 70B" (quotes included)
@@ -517,18 +552,24 @@ plots.cache_over_context(cache_bytes)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# Llama 2 7B needs most, 524 kB a token, and Mistral 7B least, 131 kB. The number of parameters doesn't decide it: Llama 3 70B has ten times as many as Llama 2 7B, and needs 328 kB.
+# Llama 2 7B needs most, 524 kB a token, and Mistral 7B least, 131 kB. The number of parameters doesn't decide it: Llama
+# 3 70B has ten times as many as Llama 2 7B, and needs 328 kB.
 # </details>
 #
-# A line is dotted where the context is longer than the model was released for. Mistral's line stops rising at 4,096 tokens, because its cache keeps no more than that: 8.12 says how. GPT-2 XL, with 1.5 billion parameters and one key/value head for each query head,
-# needs nearly as much per token as Llama 3 with 70 billion: their lines lie on each other. Why that is so is the subject of the next section.
+# A line is dotted where the context is longer than the model was released for. Mistral's line stops rising at 4,096
+# tokens, because its cache keeps no more than that: 8.12 says how. GPT-2 XL, with 1.5 billion parameters and one
+# key/value head for each query head, needs nearly as much per token as Llama 3 with 70 billion: their lines lie on each
+# other. Why that is so is the subject of the next section.
 #
 # ## 8.10 Fewer heads to store  ●●○ · 15 min · 2 points
 #
-# Mistral has as many query heads as Llama 2 and a quarter of the cache. Its query heads share keys and values in groups (grouped-query attention, Ainslie et al.,
-# 2023, section 2.2; unit 04): query head $i$ reads key/value head $\lfloor i / (h / h_{kv}) \rfloor$. With $h_{kv} = 1$ it is multi-query attention (Shazeer, 2019).
+# Mistral has as many query heads as Llama 2 and a quarter of the cache. Its query heads share keys and values in groups
+# (grouped-query attention, Ainslie et al., 2023, section 2.2; unit 04): query head $i$ reads key/value head
+# $\lfloor i / (h / h_{kv}) \rfloor$. With $h_{kv} = 1$ it is multi-query attention (Shazeer, 2019).
 #
-# Write the step for grouped heads. The queries, keys and values of $n$ new tokens are given (projected and turned). **Store and return $h_{kv}$ heads, not $h$,** and repeat them only to read them. PyTorch's own attention functions may be called here.
+# Write the step for grouped heads. The queries, keys and values of $n$ new tokens are given (projected and turned).
+# **Store and return $h_{kv}$ heads, not $h$,** and repeat them only to read them. PyTorch's own attention functions may
+# be called here.
 #
 # **By hand.** $h = 6$, $h_{kv} = 2$: query heads 0, 1, 2 read head 0, and 3, 4, 5 read head 1. The cache is a third.
 
@@ -553,7 +594,8 @@ def grouped_decode_step(
 # %% [markdown]
 # <details><summary>Hint: two ways to repeat</summary>
 #
-# Try `torch.tensor([0, 1]).repeat(3)` and `torch.tensor([0, 1]).repeat_interleave(3)`. Which one keeps a group together?
+# Try `torch.tensor([0, 1]).repeat(3)` and `torch.tensor([0, 1]).repeat_interleave(3)`. Which one keeps a group
+# together?
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "mqa_gqa_cache_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
@@ -566,29 +608,38 @@ check.mqa_gqa_cache(grouped_decode_step, points=2, cases=hidden.mqa_gqa_cache)
 # %% [markdown]
 # ## 8.11 One latent for all heads  ●●● · 25 min · 3 points
 #
-# Grouped heads store fewer keys and values. **Multi-head latent attention** (MLA) stores none at all (DeepSeek-V2; DeepSeek-AI, 2024, section 2.1). A token $x$ leaves one short vector in the cache,
-# its **latent** $c = x\,W_{DKV}$ of width $d_c$. The key and the value of head $i$ can be made of it at any time (D is for down, U for up; equations 9 to 11, with rows for the paper's columns):
+# Grouped heads store fewer keys and values. **Multi-head latent attention** (MLA) stores none at all (DeepSeek-V2;
+# DeepSeek-AI, 2024, section 2.1). A token $x$ leaves one short vector in the cache, its **latent** $c = x\,W_{DKV}$ of
+# width $d_c$. The key and the value of head $i$ can be made of it at any time (D is for down, U for up; equations 9 to
+# 11, with rows for the paper's columns):
 #
 # $$k_i = c\,W_{UK}^{(i)}, \qquad v_i = c\,W_{UV}^{(i)}$$
 #
-# All heads share the latent. Each has two matrices of its own. So a token takes $d_c$ numbers a layer, instead of $2 \cdot h \cdot d_h$.
+# All heads share the latent. Each has two matrices of its own. So a token takes $d_c$ numbers a layer, instead of
+# $2 \cdot h \cdot d_h$.
 
 # %%
 plots.stored_per_token()
 
 # %% [markdown]
-# There is a catch. If every step makes all keys and values again, for $n$ tokens and $h$ heads, it does the very work that a cache should save. But look at a single score:
+# There is a catch. If every step makes all keys and values again, for $n$ tokens and $h$ heads, it does the very work
+# that a cache should save. But look at a single score:
 #
 # $$q_i \, (c\,W_{UK}^{(i)})^\top = (q_i \, W_{UK}^{(i)\top}) \, c^\top$$
 #
-# On the left $W_{UK}$ meets every token. On the right it meets the one new query, and the result, of width $d_c$, reads the latents as they lie in the cache. After the softmax the same trick works the other way round, because a mixture of products is a product of the mixture:
+# On the left $W_{UK}$ meets every token. On the right it meets the one new query, and the result, of width $d_c$, reads
+# the latents as they lie in the cache. After the softmax the same trick works the other way round, because a mixture of
+# products is a product of the mixture:
 #
 # $$\sum_j w_j \, (c_j\,W_{UV}^{(i)}) = \Big(\sum_j w_j \, c_j\Big) W_{UV}^{(i)}$$
 #
-# Mix latents first, then go up, once. The paper says that $W_{UK}$ is **absorbed** into $W_Q$, and $W_{UV}$ into $W_O$ (section 2.1.2).
+# Mix latents first, then go up, once. The paper says that $W_{UK}$ is **absorbed** into $W_Q$, and $W_{UV}$ into $W_O$
+# (section 2.1.2).
 #
-# **By hand.** One head, $d_h = 3$, $d_c = 2$. The query is $(1, 2, 0)$, a latent is $(3, 1)$, and the rows of $W_{UK}$ are $(1, 0, 1)$ and $(0, 2, 1)$. The key is $3 \cdot (1, 0, 1) + 1 \cdot (0, 2, 1) = (3, 2, 4)$, and the
-# score, before it is scaled, is $3 + 4 + 0 = 7$. Now the other way: the query against the two rows is $(1, 4)$. Its product with the latent is $3 + 4 = 7$. No key was made.
+# **By hand.** One head, $d_h = 3$, $d_c = 2$. The query is $(1, 2, 0)$, a latent is $(3, 1)$, and the rows of $W_{UK}$
+# are $(1, 0, 1)$ and $(0, 2, 1)$. The key is $3 \cdot (1, 0, 1) + 1 \cdot (0, 2, 1) = (3, 2, 4)$, and the score, before
+# it is scaled, is $3 + 4 + 0 = 7$. Now the other way: the query against the two rows is $(1, 4)$. Its product with the
+# latent is $3 + 4 = 7$. No key was made.
 #
 # Write one step: one new token in each of $b$ sequences.
 #
@@ -597,10 +648,15 @@ plots.stored_per_token()
 # 3. Scores, softmax, mixture of the latents, head by head. One new token needs no mask.
 # 4. $W_{UV}$, then $W_O$. The output is the *sum* of what the heads bring (unit 04).
 #
-# Every matrix but `w_dkv` has an axis for the heads, and `w_o[i]` holds the rows of $W_O$ that belong to head $i$. Positions are left out here. **Make no key and no value.** The check counts, with several hundred tokens in the cache: no tensor half as large as the keys of all
-# tokens and heads, and no product of all latents with `w_uk` or `w_uv`. (To absorb the weights in every step, before they meet anything else, is allowed: with so many tokens, absorbed weights are smaller than that.) PyTorch's own attention functions (`F.scaled_dot_product_attention` and the like) may not be called. Scores may be large.
+# Every matrix but `w_dkv` has an axis for the heads, and `w_o[i]` holds the rows of $W_O$ that belong to head $i$.
+# Positions are left out here. **Make no key and no value.** The check counts, with several hundred tokens in the cache:
+# no tensor half as large as the keys of all tokens and heads, and no product of all latents with `w_uk` or `w_uv`. (To
+# absorb the weights in every step, before they meet anything else, is allowed: with so many tokens, absorbed weights
+# are smaller than that.) PyTorch's own attention functions (`F.scaled_dot_product_attention` and the like) may not be
+# called. Scores may be large.
 #
-# **Before you write:** your scores are now sums of $d_c$ products. Are they divided by $\sqrt{d_c}$, or by $\sqrt{d_h}$?
+# **Before you write:** your scores are now sums of $d_c$ products. Are they divided by $\sqrt{d_c}$, or by
+# $\sqrt{d_h}$?
 
 # %%
 guess_divided_by_root_of = None  # "d_c" or "d_h" (quotes included)
@@ -629,19 +685,23 @@ def latent_attention(
 # %% [markdown]
 # <details><summary>Hint 1: a product for every head</summary>
 #
-# `torch.einsum("bd,hde->bhe", x, w_q)` multiplies x by each head's matrix. To bring a query from width d_h to width d_c, which letter of `w_uk` (h, c, e) must be summed over?
+# `torch.einsum("bd,hde->bhe", x, w_q)` multiplies x by each head's matrix. To bring a query from width d_h to width
+# d_c, which letter of `w_uk` (h, c, e) must be summed over?
 # </details>
 # <details><summary>Hint 2: all heads read the same latents</summary>
 #
-# Take the heads for rows: queries (b, h, d_c) times latents (b, d_c, m + 1) are all scores in one product, and no latent is copied.
+# Take the heads for rows: queries (b, h, d_c) times latents (b, d_c, m + 1) are all scores in one product, and no
+# latent is copied.
 # </details>
 # <details><summary>Hint 3: which root?</summary>
 #
-# Only the brackets have moved. The score is the same number as before, the dot product of a query and a key of width d_h: √d_h.
+# Only the brackets have moved. The score is the same number as before, the dot product of a query and a key of width
+# d_h: √d_h.
 # </details>
 # <details><summary>If the check says "It made a tensor of …"</summary>
 #
-# Either keys or values are made, or latents are copied. A product of (b, h, 1, d_c) and (b, 1, d_c, m + 1) looks harmless, but PyTorch first writes the second one out for every head. See hint 2.
+# Either keys or values are made, or latents are copied. A product of (b, h, 1, d_c) and (b, 1, d_c, m + 1) looks
+# harmless, but PyTorch first writes the second one out for every head. See hint 2.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "latent_attention_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -652,7 +712,8 @@ check.latent_attention(latent_attention, points=3, cases=hidden.latent_attention
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Count it.** Your step, and one that makes all keys and values, in a layer with $d = 256$, $h = 8$, $d_h = 32$ and $d_c = 64$:
+# **Count it.** Your step, and one that makes all keys and values, in a layer with $d = 256$, $h = 8$, $d_h = 32$ and
+# $d_c = 64$:
 
 # %%
 plots.cost_of_absorbing(latent_attention, d=256, h=8, d_h=32, d_c=64)
@@ -660,39 +721,53 @@ plots.cost_of_absorbing(latent_attention, d=256, h=8, d_h=32, d_c=64)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# At 4,096 tokens your step takes about a thirtieth of the FLOPs. Its largest tensor is the latents themselves, a quarter of the size of all keys.
+# At 4,096 tokens your step takes about a thirtieth of the FLOPs. Its largest tensor is the latents themselves, a
+# quarter of the size of all keys.
 # </details>
 #
-# **What it saves.** DeepSeek-V2 has 60 layers, 128 heads of width 128, and $d_c = 512$ (section 3.1.2). Multi-head attention would store $2 \cdot 128 \cdot 128$ = 32,768 numbers for each token in each layer. Eight groups,
-# as in Llama 3, would store 2,048. MLA stores 576, as many as 2.25 groups (table 1). Why 576 and not 512? The other 64 are for positions. A rotary turn depends on where the key stands. It would come between $W_Q$ and $W_{UK}$, and nothing could be absorbed any more.
-# So a token stores one more key, 64 wide, turned and shared by all heads. Every query has 64 more features for it, and the two scores are added (section 2.1.3; the scale is then $1/\sqrt{128 + 64}$).
+# **What it saves.** DeepSeek-V2 has 60 layers, 128 heads of width 128, and $d_c = 512$ (section 3.1.2). Multi-head
+# attention would store $2 \cdot 128 \cdot 128$ = 32,768 numbers for each token in each layer. Eight groups, as in Llama
+# 3, would store 2,048. MLA stores 576, as many as 2.25 groups (table 1). Why 576 and not 512? The other 64 are for
+# positions. A rotary turn depends on where the key stands. It would come between $W_Q$ and $W_{UK}$, and nothing could
+# be absorbed any more. So a token stores one more key, 64 wide, turned and shared by all heads. Every query has 64 more
+# features for it, and the two scores are added (section 2.1.3; the scale is then $1/\sqrt{128 + 64}$).
 #
-# **Predict:** a score of DeepSeek-V2 is now a sum of 512 products instead of 128, so the scores cost four times as many FLOPs. Why is that a good bargain for a single new token? And is it one for a long prompt?
+# **Predict:** a score of DeepSeek-V2 is now a sum of 512 products instead of 128, so the scores cost four times as many
+# FLOPs. Why is that a good bargain for a single new token? And is it one for a long prompt?
 #
 # <details><summary>Compare</summary>
 #
-# For a single token, attention waits for memory, not for arithmetic (unit 07). What counts is how many numbers must be read, and these are 57 times fewer (32,768 / 576). A prompt of n tokens has n queries. To bring all of them to
-# the width d_c costs as many FLOPs as to make n keys, and then each of the n² scores costs four times as much. So for a prompt it is cheaper to make the keys and values, use them, and store the latents alone.
+# For a single token, attention waits for memory, not for arithmetic (unit 07). What counts is how many numbers must be
+# read, and these are 57 times fewer (32,768 / 576). A prompt of n tokens has n queries. To bring all of them to the
+# width d_c costs as many FLOPs as to make n keys, and then each of the n² scores costs four times as much. So for a
+# prompt it is cheaper to make the keys and values, use them, and store the latents alone.
 # </details>
 #
 # ## 8.12 A window, in a ring  ●●● · 30 min · 3 points
 #
-# If a token sees itself and the $w - 1$ tokens before it, older ones need not be kept. The room for $w$ tokens is used like a ring: token $t$ lies in slot $t \bmod w$, and the newest overwrites
-# the one that has just left the window. The memory no longer grows (Mistral 7B does this with $w = 4096$; Jiang et al., 2023, "rolling buffer cache").
+# If a token sees itself and the $w - 1$ tokens before it, older ones need not be kept. The room for $w$ tokens is used
+# like a ring: token $t$ lies in slot $t \bmod w$, and the newest overwrites the one that has just left the window. The
+# memory no longer grows (Mistral 7B does this with $w = 4096$; Jiang et al., 2023, "rolling buffer cache").
 
 # %%
 plots.ring(window=4, n=10)
 
 # %% [markdown]
-# Find token 6 in the picture. After it, slot 3 holds token 3, the *oldest*, and slot 2 the newest. For a single query the order of the slots doesn't matter: it sees all of them, and a sum over keys
-# may be taken in any order. For a chunk the order does matter, because the mask asks how old each key is.
+# Find token 6 in the picture. After it, slot 3 holds token 3, the *oldest*, and slot 2 the newest. For a single query
+# the order of the slots doesn't matter: it sees all of them, and a sum over keys may be taken in any order. For a chunk
+# the order does matter, because the mask asks how old each key is.
 #
-# Write `attend`: the outputs of $n$ new tokens, each over its own window, and then store them. A chunk may be longer than the window. `__init__` is given. Between calls keep the two rings and
-# `length`, and no other keys or values. (A view of a longer tensor keeps all of that tensor: `clone()` the part that you keep.) A token late in the text must not take more work than an early one: score no tokens but those in the ring and the new ones. (Which slot a token lies in is up to you; $t \bmod w$ is simplest. You may put new
-# rings in the place of the old ones, shorter ones too until they are full, and score empty slots if you hide them.) $q$, $k$ and $v$ have the dtype of the rings. They stay the caller's, who
-# may write into them after the call: keep copies, no views of them. Scores may be large, and PyTorch's own attention functions may be called.
+# Write `attend`: the outputs of $n$ new tokens, each over its own window, and then store them. A chunk may be longer
+# than the window. `__init__` is given. Between calls keep the two rings and `length`, and no other keys or values. (A
+# view of a longer tensor keeps all of that tensor: `clone()` the part that you keep.) A token late in the text must not
+# take more work than an early one: score no tokens but those in the ring and the new ones. (Which slot a token lies in
+# is up to you; $t \bmod w$ is simplest. You may put new rings in the place of the old ones, shorter ones too until they
+# are full, and score empty slots if you hide them.) $q$, $k$ and $v$ have the dtype of the rings. They stay the
+# caller's, who may write into them after the call: keep copies, no views of them. Scores may be large, and PyTorch's
+# own attention functions may be called.
 #
-# **Before you write:** a chunk of 3 comes, with $w = 4$ and a full ring. Its three tokens overwrite three old ones. How many of these does its *first* token still have to see?
+# **Before you write:** a chunk of 3 comes, with $w = 4$ and a full ring. Its three tokens overwrite three old ones. How
+# many of these does its *first* token still have to see?
 
 # %%
 guess_still_seen = None  # 0, 1, 2 or 3
@@ -729,15 +804,18 @@ class SlidingCache:
 # %% [markdown]
 # <details><summary>Hint 1: an easy way</summary>
 #
-# One token at a time: store it in its slot, then attend to all slots that are filled. No mask is needed. It is right, and slow for long prompts.
+# One token at a time: store it in its slot, then attend to all slots that are filled. No mask is needed. It is right,
+# and slow for long prompts.
 # </details>
 # <details><summary>Hint 2: all at once</summary>
 #
-# List the old tokens by number, oldest first: `torch.arange(…, self.length)`. Their slots are these numbers mod window. Put the new ones after them, and compute the age of each key for each query.
+# List the old tokens by number, oldest first: `torch.arange(…, self.length)`. Their slots are these numbers mod window.
+# Put the new ones after them, and compute the age of each key for each query.
 # </details>
 # <details><summary>Hint 3: attend, then store</summary>
 #
-# If you store a chunk first, its end has overwritten what its beginning needs. And a slice of `k` is a view: keep a copy, or your next write changes a tensor of the caller.
+# If you store a chunk first, its end has overwritten what its beginning needs. And a slice of `k` is a view: keep a
+# copy, or your next write changes a tensor of the caller.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "sliding_cache_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -750,23 +828,31 @@ check.sliding_cache(SlidingCache, points=3, cases=hidden.sliding_cache)
 # %% [markdown]
 # <details><summary>How many old tokens?</summary>
 #
-# Two. Let the chunk begin with token 8: tokens 8, 9 and 10 take the slots of 4, 5 and 6, and token 8 sees 5, 6, 7 and itself. If the chunk is stored first, 5 and 6 are gone before token 8 has read them.
+# Two. Let the chunk begin with token 8: tokens 8, 9 and 10 take the slots of 4, 5 and 6, and token 8 sees 5, 6, 7 and
+# itself. If the chunk is stored first, 5 and 6 are gone before token 8 has read them.
 # </details>
 #
 # ## 8.13 One byte a number  ●●○ · 20 min · 2 points
 #
-# Keys and values can be stored as whole numbers from −127 to 127 (int8's −128 stays unused) with a **scale**, the width of one step:
+# Keys and values can be stored as whole numbers from −127 to 127 (int8's −128 stays unused) with a **scale**, the width
+# of one step:
 #
-# $$\text{scale} = \frac{\max \lvert x \rvert}{127}, \qquad \text{code} = \operatorname{round}\!\left(\frac{x}{\text{scale}}\right), \qquad x \approx \text{code} \cdot \text{scale}$$
+# $$\text{scale} = \frac{\max \lvert x \rvert}{127}, \qquad
+# \text{code} = \operatorname{round}\!\left(\frac{x}{\text{scale}}\right), \qquad
+# x \approx \text{code} \cdot \text{scale}$$
 #
-# Rounding is off by half a step at most, so the step should be small. The question is: over which numbers is the maximum taken? Keys have a few channels that are far larger than the rest, in
-# every token. Values have none (KIVI, Liu et al., 2024). So **keys get a scale for each channel** of each head, **values one for each token** of each head.
+# Rounding is off by half a step at most, so the step should be small. The question is: over which numbers is the
+# maximum taken? Keys have a few channels that are far larger than the rest, in every token. Values have none (KIVI, Liu
+# et al., 2024). So **keys get a scale for each channel** of each head, **values one for each token** of each head.
 #
-# **By hand.** A channel 0.5, −2.54, 1.0: the largest is 2.54, so the step is 0.02. Codes: 25, −127, 50. All exact. With 0.51 the code is round(25.5), and the error is 0.01, half a step.
-# It may be rounded either way, to 25 or to 26.
+# **By hand.** A channel 0.5, −2.54, 1.0: the largest is 2.54, so the step is 0.02. Codes: 25, −127, 50. All exact. With
+# 0.51 the code is round(25.5), and the error is 0.01, half a step. It may be rounded either way, to 25 or to 26.
 #
-# What if a channel is 0 everywhere? Then the formula divides 0 by 0, which is NaN. But int8 has no NaN: the conversion turns it into some whole number, and which one depends on the machine. So make sure that the codes are 0,
-# and return any positive number as the scale (a step is never 0). A channel that is merely quiet, with entries of $10^{-6}$, keeps the scale of the formula. (A maximum so small that max/127 becomes 0 doesn't occur.) And what do the scales cost? Count bytes too.
+# What if a channel is 0 everywhere? Then the formula divides 0 by 0, which is NaN. But int8 has no NaN: the conversion
+# turns it into some whole number, and which one depends on the machine. So make sure that the codes are 0, and return
+# any positive number as the scale (a step is never 0). A channel that is merely quiet, with entries of $10^{-6}$, keeps
+# the scale of the formula. (A maximum so small that max/127 becomes 0 doesn't occur.) And what do the scales cost?
+# Count bytes too.
 
 # %% nbgrader={"grade": false, "grade_id": "quantized_cache", "locked": false, "schema_version": 3, "solution": true}
 def quantize_keys(
@@ -800,7 +886,8 @@ def quantized_bytes(b: int, h: int, n: int, d_h: int, size: int) -> int:
 # %% [markdown]
 # <details><summary>Hint 1: the axis</summary>
 #
-# `amax(dim, keepdim=True)` takes the maximum *over* `dim`, and `dim` shrinks to 1. Which axis is 1 in the shape of the scale that you should return?
+# `amax(dim, keepdim=True)` takes the maximum *over* `dim`, and `dim` shrinks to 1. Which axis is 1 in the shape of the
+# scale that you should return?
 # </details>
 # <details><summary>Hint 2: a scale of 0</summary>
 #
@@ -815,7 +902,8 @@ check.quantized_cache(quantize_keys, quantize_values, quantized_bytes, points=2,
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **See it.** Keys with two loud channels, stored with one scale per channel and with one per token. On the right: how much of each channel is lost at most, either way. (Which two channels don't mind one scale per token?)
+# **See it.** Keys with two loud channels, stored with one scale per channel and with one per token. On the right: how
+# much of each channel is lost at most, either way. (Which two channels don't mind one scale per token?)
 
 # %%
 torch.manual_seed(1)
@@ -824,25 +912,36 @@ loudness[3], loudness[11] = 40, 25
 plots.rounding_errors(quantize_keys, quantize_values, torch.randn(1, 1, 12, 16) * loudness)
 
 # %% [markdown]
-# A channel's scale is known only when all its tokens are there. So in practice the newest tokens are kept as they are, and keys are quantised in blocks of, say, 128 tokens. Values need no such care: a token's scale
-# depends on that token alone.
+# A channel's scale is known only when all its tokens are there. So in practice the newest tokens are kept as they are,
+# and keys are quantised in blocks of, say, 128 tokens. Values need no such care: a token's scale depends on that token
+# alone.
 #
 # ## 8.14 Pages  ●●● · 40 min · 3 points
 #
-# A server doesn't know how long an answer will be. Room for the longest possible answer is mostly wasted: in the systems that Kwon et al. (2023, figure 2) measured, only 20 to 38 % of the memory for caches held tokens. And a hundred answers to one prompt hold the same keys a hundred times. An operating system has solved the same problem with
-# **pages** (PagedAttention in vLLM; Kwon et al., 2023). The memory is one pool of pages of `page_size` tokens. Each sequence has a **table**, the list of its pages in order. A page is taken when it
-# is needed. Two sequences with a common beginning share pages, and a shared page is copied only when one of them writes into it (**copy on write**). A page is free again when nobody uses it.
+# A server doesn't know how long an answer will be. Room for the longest possible answer is mostly wasted: in the
+# systems that Kwon et al. (2023, figure 2) measured, only 20 to 38 % of the memory for caches held tokens. And a
+# hundred answers to one prompt hold the same keys a hundred times. An operating system has solved the same problem with
+# **pages** (PagedAttention in vLLM; Kwon et al., 2023). The memory is one pool of pages of `page_size` tokens. Each
+# sequence has a **table**, the list of its pages in order. A page is taken when it is needed. Two sequences with a
+# common beginning share pages, and a shared page is copied only when one of them writes into it (**copy on write**). A
+# page is free again when nobody uses it.
 
 # %%
 plots.page_film()
 
 # %% [markdown]
-# Write the five methods. A *row* stands for all that a token leaves in the cache: $d$ numbers. `users[p]` counts the tables in which page `p` stands. A page with 0 users is free.
-# `read` may return a view of the pool or a copy. `append` gets rows of the caller's, which are no part of the pool and may change after the call. `fork` gets the name of a sequence that has rows, and a new name. After `free` the name may be used again, for a new sequence. If no page is free in the middle of an `append`, it raises
-# a `ValueError`; whether the rows before it stay, and whether a new name is known afterwards, is up to you. But `users`, `table` and `length` must still fit each other. Which free page is taken is up to you as well. An `append` brings at least one row. (`page_size` is `pool.shape[1]`; you may keep it, and whatever else you need, in `__init__`.)
+# Write the five methods. A *row* stands for all that a token leaves in the cache: $d$ numbers. `users[p]` counts the
+# tables in which page `p` stands. A page with 0 users is free. `read` may return a view of the pool or a copy. `append`
+# gets rows of the caller's, which are no part of the pool and may change after the call. `fork` gets the name of a
+# sequence that has rows, and a new name. After `free` the name may be used again, for a new sequence. If no page is
+# free in the middle of an `append`, it raises a `ValueError`; whether the rows before it stay, and whether a new name
+# is known afterwards, is up to you. But `users`, `table` and `length` must still fit each other. Which free page is
+# taken is up to you as well. An `append` brings at least one row. (`page_size` is `pool.shape[1]`; you may keep it, and
+# whatever else you need, in `__init__`.)
 #
-# **By hand.** Pages of 4 tokens, 6 tokens in `a`: page 0 is full, page 1 half full, `users` is [1, 1, 0, 0]. Fork: [2, 2, 0, 0], and nothing is copied. `b` adds a row: page 1 is shared, so its rows go to
-# page 2 first: [2, 1, 1, 0]. Page 0 is full and will never be written again: it stays shared. Free `a`: [1, 0, 1, 0].
+# **By hand.** Pages of 4 tokens, 6 tokens in `a`: page 0 is full, page 1 half full, `users` is [1, 1, 0, 0]. Fork: [2,
+# 2, 0, 0], and nothing is copied. `b` adds a row: page 1 is shared, so its rows go to page 2 first: [2, 1, 1, 0]. Page
+# 0 is full and will never be written again: it stays shared. Free `a`: [1, 0, 1, 0].
 
 # %% nbgrader={"grade": false, "grade_id": "paged_cache", "locked": false, "schema_version": 3, "solution": true}
 class PagedCache:
@@ -916,7 +1015,8 @@ class PagedCache:
 # </details>
 # <details><summary>Hint 2: copy on write</summary>
 #
-# Before you write into a page, ask how many use it. If it is more than one: take a page, copy the rows, put its number into *this* table, and count the users of the old page down.
+# Before you write into a page, ask how many use it. If it is more than one: take a page, copy the rows, put its number
+# into *this* table, and count the users of the old page down.
 # </details>
 # <details><summary>If pages leak</summary>
 #
@@ -933,17 +1033,20 @@ check.paged_cache(PagedCache, points=3, cases=hidden.paged_cache)
 # %% [markdown]
 # ## 8.15 Prompts of different lengths  ●●○ · 20 min · 2 points
 #
-# A batch is a rectangle, and prompts are not equally long. Pad the short ones on the **left**: then all of them end in the same column, and the new tokens of all rows go into the next one. What
-# is real and what is padding is kept in a mask $(b, m)$. Which number stands in the padding is up to you. It may be that of a real token (0 is one), so the numbers don't tell what is padding. Two
-# things must not notice the padding:
+# A batch is a rectangle, and prompts are not equally long. Pad the short ones on the **left**: then all of them end in
+# the same column, and the new tokens of all rows go into the next one. What is real and what is padding is kept in a
+# mask $(b, m)$. Which number stands in the padding is up to you. It may be that of a real token (0 is one), so the
+# numbers don't tell what is padding. Two things must not notice the padding:
 #
 # - **positions**: the first real token of a row stands at position 0, wherever its column is;
 # - **attention**: no real token attends to padding.
 #
-# Write the padding first, and then the positions and the mask for the newest $n$ of $m$ columns ($n = m$ for the prompts, $n = 1$ for each token after them). What you return for padded tokens themselves doesn't matter.
-# Every prompt has at least one token, and in `real` a row is padding first and real tokens to its end.
+# Write the padding first, and then the positions and the mask for the newest $n$ of $m$ columns ($n = m$ for the
+# prompts, $n = 1$ for each token after them). What you return for padded tokens themselves doesn't matter. Every prompt
+# has at least one token, and in `real` a row is padding first and real tokens to its end.
 #
-# **By hand.** Prompts of 3 and 1: row 1 is pad, pad, token. The positions are 0 1 2 and – – 0. The next tokens stand at 3 and at 1, in the same column.
+# **By hand.** Prompts of 3 and 1: row 1 is pad, pad, token. The positions are 0 1 2 and – – 0. The next tokens stand at
+# 3 and at 1, in the same column.
 
 # %% nbgrader={"grade": false, "grade_id": "ragged_batch", "locked": false, "schema_version": 3, "solution": true}
 def pad_left(prompts: list[Int[Tensor, "n"]]) -> tuple[Int[Tensor, "b m"], Bool[Tensor, "b m"]]:
@@ -975,7 +1078,8 @@ def positions_and_mask(
 # </details>
 # <details><summary>Hint 2: two masks</summary>
 #
-# One is causal, (n, m), the same for all rows. The other says which columns are real, (b, 1, m), the same for all queries. A key must pass both.
+# One is causal, (n, m), the same for all rows. The other says which columns are real, (b, 1, m), the same for all
+# queries. A key must pass both.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "ragged_batch_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
@@ -990,13 +1094,15 @@ real = torch.arange(6) >= 6 - torch.tensor([[6], [3], [1]])  # prompts of 6, 3 a
 plots.ragged_masks(positions_and_mask, real)
 
 # %% [markdown]
-# The rows of padded queries may be empty: nothing is allowed there. A softmax over nothing is 0/0, so real code gives such rows a finite number instead of −∞ (unit 03), and nobody reads the result.
+# The rows of padded queries may be empty: nothing is allowed there. A softmax over nothing is 0/0, so real code gives
+# such rows a finite number instead of −∞ (unit 03), and nobody reads the result.
 #
 # ## 8.16 Measure it: more than one sequence  ●○○ · 5 min
 #
 # Back to the small Transformer of 8.4, now with more than one sequence. Each has 256 tokens already, and gets one more.
 #
-# **Predict:** a batch of 16 has 16 times the work of a single sequence. From 1 sequence to 16, do the tokens per second grow more with a cache, or more without?
+# **Predict:** a batch of 16 has 16 times the work of a single sequence. From 1 sequence to 16, do the tokens per second
+# grow more with a cache, or more without?
 
 # %%
 guess_grows_more = None  # "with" or "without" (quotes included)
@@ -1007,15 +1113,19 @@ plots.tokens_per_second(KVCache)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# With a cache, tokens per second rise with the batch: a single token is a thin matrix product, and the machine waits for memory and for Python, not for arithmetic (unit 07's roofline). More sequences fill
-# the wait. Without a cache the machine is busy already, and a batch brings little. That is why servers put many sequences into one batch. The size of the cache limits that batch, so it decides what a token costs.
+# With a cache, tokens per second rise with the batch: a single token is a thin matrix product, and the machine waits
+# for memory and for Python, not for arithmetic (unit 07's roofline). More sequences fill the wait. Without a cache the
+# machine is busy already, and a batch brings little. That is why servers put many sequences into one batch. The size of
+# the cache limits that batch, so it decides what a token costs.
 # </details>
 
 # %% [markdown]
 # ## 8.17 All of it in one model  ●○○ · 10 min
 #
-# Your cache, your step and your loop have never met. Here they do. The course ships a trained model: the Transformer of unit 05, with 4 layers, $d = 64$ and 4 heads. It was trained on the little stories of that unit, somewhat longer than there, and knows nothing
-# of caches. `story_model` is the whole Transformer around your step. It has the form that 8.6 asks for. Read it: there is no line that you haven't written or met before.
+# Your cache, your step and your loop have never met. Here they do. The course ships a trained model: the Transformer of
+# unit 05, with 4 layers, $d = 64$ and 4 heads. It was trained on the little stories of that unit, somewhat longer than
+# there, and knows nothing of caches. `story_model` is the whole Transformer around your step. It has the form that 8.6
+# asks for. Read it: there is no line that you haven't written or met before.
 
 # %%
 from helpers.transformer_lm.story_teller import story_teller
@@ -1041,32 +1151,39 @@ def story_model(tokens: Int[Tensor, "b n"], start: int, cache: list | None):
     return lm.norm(x) @ lm.embedding.weight.T, filled
 
 # %% [markdown]
-# Six stories, each with 4 tokens of prompt (the mark that begins a story is one of them) and 60 to write. They are written twice: by your loop with your cache, and without a cache, all that was written read again for every word.
+# Six stories, each with 4 tokens of prompt (the mark that begins a story is one of them) and 60 to write. They are
+# written twice: by your loop with your cache, and without a cache, all that was written read again for every word.
 #
-# **Predict:** how many positions does the model compute for one of the stories, with the cache and without? Will it be faster by the same factor?
+# **Predict:** how many positions does the model compute for one of the stories, with the cache and without? Will it be
+# faster by the same factor?
 
 # %%
 guess_positions_with_cache = None  # a number
 guess_positions_without = None  # a number
 
 # %%
-prompts = ["Ada Stone meets", "Eva Hill meets", "Leo Wood meets", "Tom Field meets", "Ada Lake meets", "Leo Brook meets"]
+prompts = ["Ada Stone meets", "Eva Hill meets", "Leo Wood meets", "Tom Field meets", "Ada Lake meets",
+           "Leo Brook meets"]
 plots.tell_stories(story_model, generate_cached, lm, vocabulary, prompts, n=60)
 
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# The same words, to the last one. With the cache a story takes 4 + 59 = 63 positions. Without, it takes 4 + 5 + … + 63 = 2,010, 32 times as many. The clock shows a smaller factor, because this model is tiny: a step
-# of a single position is mostly the time that Python and PyTorch need to start some dozens of operations. The larger the model and the longer the text, the nearer the two factors come.
+# The same words, to the last one. With the cache a story takes 4 + 59 = 63 positions. Without, it takes 4 + 5 + … +
+# 63 = 2,010, 32 times as many. The clock shows a smaller factor, because this model is tiny: a step of a single
+# position is mostly the time that Python and PyTorch need to start some dozens of operations. The larger the model and
+# the longer the text, the nearer the two factors come.
 # </details>
 #
-# One thing is left to mend. Your step still joins old and new with `torch.cat`, so every step copies each layer's keys and values once. Unit 05's `DecoderLM` hands the cache to the layer instead, and the layer attends to what `append` returns: then nothing
-# old is ever copied.
+# One thing is left to mend. Your step still joins old and new with `torch.cat`, so every step copies each layer's keys
+# and values once. Unit 05's `DecoderLM` hands the cache to the layer instead, and the layer attends to what `append`
+# returns: then nothing old is ever copied.
 
 # %% [markdown]
 # ## What you guessed, and what came out
 #
-# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one: there is something to explain.
+# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one:
+# there is something to explain.
 
 # %%
 from helpers.measuring.guesses import guesses
@@ -1089,25 +1206,33 @@ guesses({
 # ## What you have now
 #
 # - **Keys and values** of every layer are kept. Queries are not. It works because causal outputs never change.
-# - With a cache a token costs $\Theta(d^2 + nd)$ instead of $\Theta(nd^2 + n^2d)$. The memory is $2 \cdot L \cdot b \cdot n \cdot h_{kv} \cdot d_h$ numbers.
-# - New tokens stand at positions $m, m + 1, \dots$; the mask's triangle is shifted by $m$; a chunk needs it, a single token doesn't.
-# - Five ways to shrink it: share heads (÷ $h/h_{kv}$), store a latent for all of them ($d_c$ numbers instead of $2 \cdot h \cdot d_h$), a window (constant in $n$), int8 (÷ 2 or ÷ 4), pages (nothing wasted, beginnings shared).
+# - With a cache a token costs $\Theta(d^2 + nd)$ instead of $\Theta(nd^2 + n^2d)$. The memory is
+#   $2 \cdot L \cdot b \cdot n \cdot h_{kv} \cdot d_h$ numbers.
+# - New tokens stand at positions $m, m + 1, \dots$; the mask's triangle is shifted by $m$; a chunk needs it, a single
+#   token doesn't.
+# - Five ways to shrink it: share heads (÷ $h/h_{kv}$), store a latent for all of them ($d_c$ numbers instead of
+#   $2 \cdot h \cdot d_h$), a window (constant in $n$), int8 (÷ 2 or ÷ 4), pages (nothing wasted, beginnings shared).
 # - A batch of unequal prompts is padded on the left, and neither positions nor attention may notice.
 #
 # **Read more**
 #
-# - Shazeer (2019), *Fast Transformer Decoding: One Write-Head is All You Need*: why writing waits for memory, counted, and the first remedy. Section 8.10 is its descendant.
-# - Pope et al. (2022), *Efficiently Scaling Transformer Inference*: the price of a token on many devices, by formulas like those of 8.8 and 8.9.
+# - Shazeer (2019), *Fast Transformer Decoding: One Write-Head is All You Need*: why writing waits for memory, counted,
+#   and the first remedy. Section 8.10 is its descendant.
+# - Pope et al. (2022), *Efficiently Scaling Transformer Inference*: the price of a token on many devices, by formulas
+#   like those of 8.8 and 8.9.
 # - DeepSeek-AI (2024), *DeepSeek-V2*, section 2.1: latent attention, with the rotary part that 8.11 leaves out.
-# - Kwon et al. (2023), *Efficient Memory Management for Large Language Model Serving with PagedAttention*: 8.14 as a real server.
+# - Kwon et al. (2023), *Efficient Memory Management for Large Language Model Serving with PagedAttention*: 8.14 as a
+#   real server.
 # - Liu et al. (2024), *KIVI*: which axis of keys and values to quantise along, with pictures of their channels.
 #
-# **Next:** the scores of a *prompt* are still an $n \times n$ square. Unit 09 computes attention without ever making it.
+# **Next:** the scores of a *prompt* are still an $n \times n$ square. Unit 09 computes attention without ever making
+# it.
 
 # %% [markdown]
 # ## Where you stand
 #
-# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here once more.
+# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here
+# once more.
 
 # %%
 check.progress(unit=8)

@@ -9,12 +9,12 @@
 # %% [markdown]
 # # 09 · Flash attention
 #
-# Attention makes a table of $n \times n$ scores, uses it once and throws it away. For a long text that table is far larger than
-# everything else in the layer. A GPU computes it faster than it can write it down and read it back. Flash attention
-# (Dao et al., 2022) never writes it down. It computes the same output in a better order.
+# Attention makes a table of $n \times n$ scores, uses it once and throws it away. For a long text that table is far
+# larger than everything else in the layer. A GPU computes it faster than it can write it down and read it back. Flash
+# attention (Dao et al., 2022) never writes it down. It computes the same output in a better order.
 #
-# You will build it from the bottom: a softmax that reads its row in pieces, then attention in tiles, then its gradient, then
-# the same as a GPU kernel.
+# You will build it from the bottom: a softmax that reads its row in pieces, then attention in tiles, then its gradient,
+# then the same as a GPU kernel.
 #
 # **After this unit you can**
 # - count the bytes that attention moves, and say why they set its speed;
@@ -23,13 +23,13 @@
 # - write it as a Triton kernel that runs compiled on a GPU and interpreted without one;
 # - split the work of a single query, and prepare queries and keys for 8-bit numbers.
 #
-# **How to work.** Everything grows out of section 9.2. Do its numbers by hand before you go on. The checks look at how you
-# compute, not only at what: a hidden $n \times n$ matrix is found. A GPU is welcome and not needed. You have about 7 hours, and 36
-# points to earn.
+# **How to work.** Everything grows out of section 9.2. Do its numbers by hand before you go on. The checks look at how
+# you compute, not only at what: a hidden $n \times n$ matrix is found. A GPU is welcome and not needed. You have about
+# 7 hours, and 36 points to earn.
 #
-# **Letters.** $n$ queries, $m$ keys, width $d$ (values: $d_v$), $S$ scores *with* their $1/\sqrt d$, $P$ weights, $O$ output. For query $i$ the running
-# maximum is $m_i$ and the running sum $\ell_i$, as in the papers: $m_i$ is a running maximum, plain $m$ is the number of keys. $L_i$, or `lse`, is the
-# logsumexp of row $i$ of $S$.
+# **Letters.** $n$ queries, $m$ keys, width $d$ (values: $d_v$), $S$ scores *with* their $1/\sqrt d$, $P$ weights, $O$
+# output. For query $i$ the running maximum is $m_i$ and the running sum $\ell_i$, as in the papers: $m_i$ is a running
+# maximum, plain $m$ is the number of keys. $L_i$, or `lse`, is the logsumexp of row $i$ of $S$.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -52,18 +52,20 @@ from helpers.kernels import tl, triton
 # %% [markdown]
 # ## 9.1 What moves  ●○○ · 15 min · 2 points
 #
-# A GPU has two memories. The large one (HBM) holds everything: 80 GB on an H100. The small one sits beside the arithmetic units: about 200 kB for each group of
-# them. A number can be multiplied only there. So numbers travel. (Such a group is called a streaming multiprocessor. An H100 has 132 of them: NVIDIA, *H100 Tensor Core GPU Architecture*, 2022.)
+# A GPU has two memories. The large one (HBM) holds everything: 80 GB on an H100. The small one sits beside the
+# arithmetic units: about 200 kB for each group of them. A number can be multiplied only there. So numbers travel. (Such
+# a group is called a streaming multiprocessor. An H100 has 132 of them: NVIDIA, *H100 Tensor Core GPU Architecture*,
+# 2022.)
 #
-# Travelling is slow. While an H100 moves one byte it could do 295 FLOPs (unit 07). Standard attention lets it wait. It works in three
-# steps, and each step reads its inputs from the large memory and writes its result back:
+# Travelling is slow. While an H100 moves one byte it could do 295 FLOPs (unit 07). Standard attention lets it wait. It
+# works in three steps, and each step reads its inputs from the large memory and writes its result back:
 #
 # 1. $S = QK^\top/\sqrt d$: reads $Q$ and $K$, writes $S$.
 # 2. $P = \operatorname{softmax}(S)$: reads $S$, writes $P$.
 # 3. $O = PV$: reads $P$ and $V$, writes $O$.
 #
-# The tiled way cuts $Q$, $K$, $V$ and $O$ into tiles of $B$ rows. The chip holds one tile of each. It takes a tile of queries and walks through
-# all tiles of keys and values. A tile of scores is made, used and forgotten.
+# The tiled way cuts $Q$, $K$, $V$ and $O$ into tiles of $B$ rows. The chip holds one tile of each. It takes a tile of
+# queries and walks through all tiles of keys and values. A tile of scores is made, used and forgotten.
 
 # %%
 plots.tile_walk_still()
@@ -71,18 +73,21 @@ plots.tile_walk_still()
 # %% [markdown]
 # (The small boxes $m$ and $\ell$, and what is rescaled, are the subject of 9.2.)
 #
-# Count bytes for one head, with $d_v = d$ and $n$ queries and keys. Every number takes `itemsize` bytes. Both functions return an `int`.
+# Count bytes for one head, with $d_v = d$ and $n$ queries and keys. Every number takes `itemsize` bytes. Both functions
+# return an `int`.
 #
 # - **standard**: the three steps above.
-# - **tiled**: `on_chip` bytes hold four tiles of `B = on_chip // (4 * d * itemsize)` rows each. A chip that holds no row of each doesn't come. (The tile of scores is left out here. It
-#   lives in registers.) $Q$ is read once. Every tile of queries, also a short last one, reads all of $K$ and $V$. The output is written once, and one more number
-#   for each row, which section 9.3 explains.
+# - **tiled**: `on_chip` bytes hold four tiles of `B = on_chip // (4 * d * itemsize)` rows each. A chip that holds no
+#   row of each doesn't come. (The tile of scores is left out here. It lives in registers.) $Q$ is read once. Every tile
+#   of queries, also a short last one, reads all of $K$ and $V$. The output is written once, and one more number for
+#   each row, which section 9.3 explains.
 #
-# **By hand.** $n = 4$, $d = 2$. Standard: $Q, K, V, O$ have 8 numbers each and travel once; $S$ and $P$ have 16 each and travel twice. Together
-# $32 + 64 = 96$ numbers, in float32 384 bytes. Tiled with 64 bytes on chip: $B = 64/(4 \cdot 2 \cdot 4) = 2$ rows, so 2 tiles of queries. Then
-# $8 + 8 + 4 + 2 \cdot 16 = 52$ numbers, 208 bytes.
+# **By hand.** $n = 4$, $d = 2$. Standard: $Q, K, V, O$ have 8 numbers each and travel once; $S$ and $P$ have 16 each
+# and travel twice. Together $32 + 64 = 96$ numbers, in float32 384 bytes. Tiled with 64 bytes on chip:
+# $B = 64/(4 \cdot 2 \cdot 4) = 2$ rows, so 2 tiles of queries. Then $8 + 8 + 4 + 2 \cdot 16 = 52$ numbers, 208 bytes.
 #
-# **Predict:** twice the tokens. By what factor, about, does each of the two grow? And by what factor does the tiled one change with twice the chip?
+# **Predict:** twice the tokens. By what factor, about, does each of the two grow? And by what factor does the tiled one
+# change with twice the chip?
 
 # %%
 guess_twice_the_tokens = None  # a factor
@@ -131,10 +136,13 @@ plots.traffic_against_n(standard_traffic, tiled_traffic)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# The lines end flat: both ways grow like $n^2$, four times the bytes for twice the tokens, and tiles save a factor. Twice the chip is twice the factor; 16 kB save nothing. On an A100 the standard way waits for its memory, the tiles don't.
+# The lines end flat: both ways grow like $n^2$, four times the bytes for twice the tokens, and tiles save a factor.
+# Twice the chip is twice the factor; 16 kB save nothing. On an A100 the standard way waits for its memory, the tiles
+# don't.
 # </details>
 #
-# **Move it.** Your functions, for tiles of 8 to 768 rows. Before you move the slider: with how many rows do tiles cost as much as the standard way?
+# **Move it.** Your functions, for tiles of 8 to 768 rows. Before you move the slider: with how many rows do tiles cost
+# as much as the standard way?
 
 # %%
 plots.tile_size_film(standard_traffic, tiled_traffic)
@@ -142,39 +150,46 @@ plots.tile_size_film(standard_traffic, tiled_traffic)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# With 32 rows, $d/2$: smaller tiles move more bytes than no tiles at all. The largest tiles that fit decide, so a GPU with more memory on the chip moves less.
+# With 32 rows, $d/2$: smaller tiles move more bytes than no tiles at all. The largest tiles that fit decide, so a GPU
+# with more memory on the chip moves less.
 # </details>
 #
-# Tiles save a *factor*: about $4n^2$ numbers against $2n^2 d/B$, so $2B/d$ times fewer. With $M$ numbers on the chip, $B = M/(4d)$, that is $8n^2d^2/M$: the $\Theta(n^2d^2/M)$ of Dao et al.
-# (2022, theorem 2). Now place both on the roofline of unit 07. Standard attention does $4n^2d$ FLOPs for $4n^2$ numbers: $d$ FLOPs each, however long the text. Tiles do $2B$.
+# Tiles save a *factor*: about $4n^2$ numbers against $2n^2 d/B$, so $2B/d$ times fewer. With $M$ numbers on the chip,
+# $B = M/(4d)$, that is $8n^2d^2/M$: the $\Theta(n^2d^2/M)$ of Dao et al. (2022, theorem 2). Now place both on the
+# roofline of unit 07. Standard attention does $4n^2d$ FLOPs for $4n^2$ numbers: $d$ FLOPs each, however long the text.
+# Tiles do $2B$.
 
 # %%
 plots.attention_on_roofline()
 
 # %% [markdown]
-# The standard way lies on the slope, where memory decides. Tiles carry attention past the ridge on an A100 and an H100, and close to it on a T4, whose
-# chip is smaller. (The formula is a model. With $d = 64$ it gives an H100 tiles of some 450 rows. Their scores alone would need 800 kB of registers, and there are 256 kB. Real kernels take tiles of about 128 rows, to the left of these dots, and win the
-# rest back elsewhere: programs that want the same tile of keys at the same time find it in a shared cache, the L2.)
+# The standard way lies on the slope, where memory decides. Tiles carry attention past the ridge on an A100 and an H100,
+# and close to it on a T4, whose chip is smaller. (The formula is a model. With $d = 64$ it gives an H100 tiles of some
+# 450 rows. Their scores alone would need 800 kB of registers, and there are 256 kB. Real kernels take tiles of about
+# 128 rows, to the left of these dots, and win the rest back elsewhere: programs that want the same tile of keys at the
+# same time find it in a shared cache, the L2.)
 #
 # One thing stands in the way. The softmax of a row needs the whole row, and a tile has only a piece of it.
 #
 # ## 9.2 A softmax that reads its row once  ●●○ · 25 min · 3 points
 #
-# To normalise a row of scores $x$ you need two numbers: its maximum, and $\sum_j e^{x_j - \max}$. Each seems to need the full row, and the second needs the
-# first. Milakov and Gimelshein (2018) found that both can be kept *while reading*. Keep a running maximum $m_i$ and a sum $\ell_i$ of exponentials relative to
-# **that** maximum. When a block brings a larger maximum, the old sum was measured against the wrong one. One factor puts it right:
+# To normalise a row of scores $x$ you need two numbers: its maximum, and $\sum_j e^{x_j - \max}$. Each seems to need
+# the full row, and the second needs the first. Milakov and Gimelshein (2018) found that both can be kept *while
+# reading*. Keep a running maximum $m_i$ and a sum $\ell_i$ of exponentials relative to **that** maximum. When a block
+# brings a larger maximum, the old sum was measured against the wrong one. One factor puts it right:
 #
 # $$m_i^{\text{new}} = \max\bigl(m_i,\ \max_{j \in \text{block}} x_j\bigr), \qquad
 # \ell_i^{\text{new}} = e^{m_i - m_i^{\text{new}}}\,\ell_i + \sum_{j \in \text{block}} e^{x_j - m_i^{\text{new}}}$$
 #
-# It works because $e^{x - m_i^{\text{new}}} = e^{m_i - m_i^{\text{new}}}\,e^{x - m_i}$: every old term needs the *same* factor, so the sum needs it
-# once. Nobody has to remember the terms.
+# It works because $e^{x - m_i^{\text{new}}} = e^{m_i - m_i^{\text{new}}}\,e^{x - m_i}$: every old term needs the *same*
+# factor, so the sum needs it once. Nobody has to remember the terms.
 #
 # **By hand.** The row 1, 3, 2, 5 in blocks of two:
 #
 # - Before the first block: maximum $-\infty$, sum 0.
 # - Block 1, 3: the maximum becomes 3. The old sum is 0. New: $\ell_i = e^{1-3} + e^{3-3} = 0.135 + 1 = 1.135$.
-# - Block 2, 5: the maximum becomes 5. The factor is $e^{3-5} = 0.135$. New: $\ell_i = 0.135 \cdot 1.135 + e^{2-5} + e^{5-5} = 0.154 + 0.050 + 1 = 1.203$.
+# - Block 2, 5: the maximum becomes 5. The factor is $e^{3-5} = 0.135$. New:
+#   $\ell_i = 0.135 \cdot 1.135 + e^{2-5} + e^{5-5} = 0.154 + 0.050 + 1 = 1.203$.
 #
 # All at once: $e^{-4} + e^{-2} + e^{-3} + e^0 = 0.018 + 0.135 + 0.050 + 1 = 1.203$. The same.
 #
@@ -192,11 +207,13 @@ plots.online_softmax_steps([1, 3, 2, 5, 4, 0], block=2)
 # $e^{5 - 5} = 1$: block 4, 0 brings no new maximum, so nothing is rescaled.
 # </details>
 #
-# Scores may be $-\infty$ (masked, unit 03), even a whole block of them or a whole row. A row with nothing else has maximum $-\infty$ and sum 0. No NaN may come
-# out. Only $-\infty$ means masked: a score of $-30{,}000$ is a score.
+# Scores may be $-\infty$ (masked, unit 03), even a whole block of them or a whole row. A row with nothing else has
+# maximum $-\infty$ and sum 0. No NaN may come out. Only $-\infty$ means masked: a score of $-30{,}000$ is a score.
 #
-# Two rules, and the check looks at both. The row is read **once**: no maximum of the whole row first, and no new tensor as long as the row, unless a block is. (A view is none: `x.split(block, dim=-1)`
-# is fine.) And `softmax`, `logsumexp` and `logcumsumexp` of PyTorch may not be used. `x` is float32 or float64, and the results are as precise: in its dtype, or in a wider one.
+# Two rules, and the check looks at both. The row is read **once**: no maximum of the whole row first, and no new tensor
+# as long as the row, unless a block is. (A view is none: `x.split(block, dim=-1)` is fine.) And `softmax`, `logsumexp`
+# and `logcumsumexp` of PyTorch may not be used. `x` is float32 or float64, and the results are as precise: in its
+# dtype, or in a wider one.
 #
 # **Predict:** what goes wrong if the maximum starts at 0 instead of $-\infty$, and all scores are near $-200$?
 
@@ -220,13 +237,13 @@ def online_softmax(
 # %% [markdown]
 # <details><summary>Hint 1: what to carry along</summary>
 #
-# Two tensors of shape `x.shape[:-1]`: one starts full of −∞, one full of 0. `x[..., start : start + block]` is a block, and slicing beyond the end is
-# no error.
+# Two tensors of shape `x.shape[:-1]`: one starts full of −∞, one full of 0. `x[..., start : start + block]` is a block,
+# and slicing beyond the end is no error.
 # </details>
 # <details><summary>Hint 2: which maximum goes where?</summary>
 #
-# The old sum is measured against the old maximum, the new terms are measured against the new one. Only the old sum needs a factor. Both maxima are
-# in it: which minus which gives a factor of at most 1?
+# The old sum is measured against the old maximum, the new terms are measured against the new one. Only the old sum
+# needs a factor. Both maxima are in it: which minus which gives a factor of at most 1?
 # </details>
 # <details><summary>Hint 3: in words</summary>
 #
@@ -239,9 +256,9 @@ def online_softmax(
 # </details>
 # <details><summary>If you see NaN</summary>
 #
-# If it is everywhere, look at the first factor: $e^{-\infty}$ is 0, but the other way round it is ∞, and ∞ · 0 is NaN. If it is in some rows only:
-# −∞ − (−∞) is NaN, and it happens where nothing but −∞ was seen so far. Subtract 0 instead of the maximum in those rows: $e^{-\infty - 0} = 0$ is right.
-# `masked_fill` does it.
+# If it is everywhere, look at the first factor: $e^{-\infty}$ is 0, but the other way round it is ∞, and ∞ · 0 is NaN.
+# If it is in some rows only: −∞ − (−∞) is NaN, and it happens where nothing but −∞ was seen so far. Subtract 0 instead
+# of the maximum in those rows: $e^{-\infty - 0} = 0$ is right. `masked_fill` does it.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "online_softmax_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -259,27 +276,31 @@ check.online_softmax(online_softmax, points=3, cases=hidden.online_softmax)
 #
 # ## 9.3 Two halves make a whole  ●●○ · 20 min · 3 points
 #
-# Now with values. One worker attends to the first keys only, another to the rest. Each returns its own finished output. Can you get the output for all keys from these two, without looking at a key again? Yes, if each adds one number: the **logsumexp**
+# Now with values. One worker attends to the first keys only, another to the rest. Each returns its own finished output.
+# Can you get the output for all keys from these two, without looking at a key again? Yes, if each adds one number: the
+# **logsumexp**
 #
 # $$L_i = \log \sum_j e^{S_{ij}} = m_i + \log \ell_i$$
 #
 # $e^{L_i}$ is the sum of exponentials that the worker divided by. It says how much its output counts:
 #
-# $$O_i = \frac{e^{L_i^a}\,O_i^a + e^{L_i^b}\,O_i^b}{e^{L_i^a} + e^{L_i^b}}, \qquad L_i = \log\bigl(e^{L_i^a} + e^{L_i^b}\bigr)$$
+# $$O_i = \frac{e^{L_i^a}\,O_i^a + e^{L_i^b}\,O_i^b}{e^{L_i^a} + e^{L_i^b}}, \qquad
+# L_i = \log\bigl(e^{L_i^a} + e^{L_i^b}\bigr)$$
 #
-# **By hand.** Worker a saw three keys with score 0 and value 10 each: output 10, $L = \log 3$. Worker b saw one key with score 0 and value 30: output
-# 30, $L = \log 1$. Merged: $(3 \cdot 10 + 1 \cdot 30)/4 = 15$, and $L = \log 4$. That is the mean of 10, 10, 10, 30, as it should be. The plain mean
-# of the two outputs is 20.
+# **By hand.** Worker a saw three keys with score 0 and value 10 each: output 10, $L = \log 3$. Worker b saw one key
+# with score 0 and value 30: output 30, $L = \log 1$. Merged: $(3 \cdot 10 + 1 \cdot 30)/4 = 15$, and $L = \log 4$. That
+# is the mean of 10, 10, 10, 30, as it should be. The plain mean of the two outputs is 20.
 
 # %%
 plots.merging({"a": (10, 3), "b": (30, 1)})
 
 # %% [markdown]
-# It doesn't matter which comes first, nor in which order three or more are merged: an associative operation, like the scan of unit 01. So the keys
-# may be cut anywhere, and handed to anyone. All of this unit rests on that.
+# It doesn't matter which comes first, nor in which order three or more are merged: an associative operation, like the
+# scan of unit 01. So the keys may be cut anywhere, and handed to anyone. All of this unit rests on that.
 #
-# A worker that saw nothing of a row always returns output 0 and $L = -\infty$ for it, never garbage. Merging with it must change nothing, however low the other one's $L$ is. Two such workers give 0 and
-# $-\infty$ again. All this holds row by row: one row may be empty where the next is not, and one row's $L$ may be $-300$ where the next one's is 300.
+# A worker that saw nothing of a row always returns output 0 and $L = -\infty$ for it, never garbage. Merging with it
+# must change nothing, however low the other one's $L$ is. Two such workers give 0 and $-\infty$ again. All this holds
+# row by row: one row may be empty where the next is not, and one row's $L$ may be $-300$ where the next one's is 300.
 # Inputs are float32 or float64 and stay as they are; float64 stays float64.
 
 # %% nbgrader={"grade": false, "grade_id": "merge_partials", "locked": false, "schema_version": 3, "solution": true}
@@ -302,7 +323,8 @@ def merge_partials(
 # %% [markdown]
 # <details><summary>Hint 1: large logsumexps</summary>
 #
-# A logsumexp of 200 is nothing special, and $e^{200}$ overflows. Only the ratio of the two weights counts. What did you subtract in the softmax?
+# A logsumexp of 200 is nothing special, and $e^{200}$ overflows. Only the ratio of the two weights counts. What did you
+# subtract in the softmax?
 # </details>
 # <details><summary>Hint 2: shapes</summary>
 #
@@ -310,7 +332,8 @@ def merge_partials(
 # </details>
 # <details><summary>If you see NaN or a division by zero</summary>
 #
-# Look at a row that neither worker has seen: the maximum is −∞ (NaN as soon as you subtract it), and the weights are 0 and 0 (so is their sum).
+# Look at a row that neither worker has seen: the maximum is −∞ (NaN as soon as you subtract it), and the weights are 0
+# and 0 (so is their sum).
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "merge_partials_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -323,8 +346,8 @@ check.merge_partials(merge_partials, points=3, cases=hidden.merge_partials)
 # %% [markdown]
 # ## 9.4 Attention in tiles  ●●● · 50 min · 5 points
 #
-# Now put the two together. The walk of 9.1 meets the scores of a row in pieces. So carry $m_i$, $\ell_i$ and an **accumulator** for the output along,
-# and rescale it like the sum:
+# Now put the two together. The walk of 9.1 meets the scores of a row in pieces. So carry $m_i$, $\ell_i$ and an
+# **accumulator** for the output along, and rescale it like the sum:
 
 # %%
 plots.tile_walk()
@@ -340,14 +363,17 @@ plots.tile_walk()
 # O_i &\leftarrow e^{m_i - m_i^{\text{new}}}\,O_i + P V_j
 # \end{aligned}$$
 #
-# Only after the last tile: divide $O_i$ by $\ell_i$, and set $L_i = m_i + \log \ell_i$. Compared with 9.2 one line is new, the last one.
+# Only after the last tile: divide $O_i$ by $\ell_i$, and set $L_i = m_i + \log \ell_i$. Compared with 9.2 one line is
+# new, the last one.
 #
 # **By hand.** The scores 1, 3, 2, 5 of 9.2, with values 10, 20, 30, 40 and tiles of two keys.
 #
 # - Tile 1, 3: $m_i = 3$, $\ell_i = 1.135$, $O_i = 0.135 \cdot 10 + 1 \cdot 20 = 21.35$.
-# - Tile 2, 5: $m_i = 5$, factor 0.135, $\ell_i = 1.203$, $O_i = 0.135 \cdot 21.35 + 0.050 \cdot 30 + 1 \cdot 40 = 44.38$.
+# - Tile 2, 5: $m_i = 5$, factor 0.135, $\ell_i = 1.203$,
+#   $O_i = 0.135 \cdot 21.35 + 0.050 \cdot 30 + 1 \cdot 40 = 44.38$.
 #
-# Output: $44.38 / 1.203 = 36.88$. The softmax of the four scores is 0.015, 0.112, 0.041, 0.831, and the mixture $0.15 + 2.25 + 1.24 + 33.24 = 36.88$.
+# Output: $44.38 / 1.203 = 36.88$. The softmax of the four scores is 0.015, 0.112, 0.041, 0.831, and the mixture
+# $0.15 + 2.25 + 1.24 + 33.24 = 36.88$.
 #
 # **Watch it.** The four words of 2.11, in tiles of 2 × 2. In the second tile of each row, check the factor by hand.
 
@@ -355,22 +381,28 @@ plots.tile_walk()
 plots.tiles_flow()
 
 # %% [markdown]
-# **If you read the paper.** Algorithm 1 of FlashAttention-2 (Dao, 2023) prints the factor of the accumulator in line 10 with an *inverse*,
-# $\operatorname{diag}(e^{m^{\text{old}} - m^{\text{new}}})^{-1} O$. It is a misprint. Try it: $e^{+2} = 7.39$ instead of 0.135 gives
-# $7.39 \cdot 21.35 + 41.49 = 199.3$, and $199.3/1.203 = 166$. A mixture of 10, 20, 30 and 40 can't be 166. (In code it is worse:
-# in the first tile the factor would be $1/e^{-\infty}$, and $\infty \cdot 0$ is NaN.) A formula deserves a number.
+# **If you read the paper.** Algorithm 1 of FlashAttention-2 (Dao, 2023) prints the factor of the accumulator in line 10
+# with an *inverse*, $\operatorname{diag}(e^{m^{\text{old}} - m^{\text{new}}})^{-1} O$. It is a misprint. Try it:
+# $e^{+2} = 7.39$ instead of 0.135 gives $7.39 \cdot 21.35 + 41.49 = 199.3$, and $199.3/1.203 = 166$. A mixture of 10,
+# 20, 30 and 40 can't be 166. (In code it is worse: in the first tile the factor would be $1/e^{-\infty}$, and
+# $\infty \cdot 0$ is NaN.) A formula deserves a number.
 #
-# **Causal.** With `causal=True` the $n$ queries are the last $n$ of the $m$ positions, as in unit 03: query $i$ sees the keys $j \le i + (m - n)$.
-# Inside a tile you need the *positions*, not the places in the tile. With $n = 8$, $m = 10$ and `block_q = 4`, row 2 of the second tile is query 6.
-# It stands at position 8 and sees keys 0 to 8. If $n > m$, the first rows see nothing: output 0, $L = -\infty$.
+# **Causal.** With `causal=True` the $n$ queries are the last $n$ of the $m$ positions, as in unit 03: query $i$ sees
+# the keys $j \le i + (m - n)$. Inside a tile you need the *positions*, not the places in the tile. With $n = 8$,
+# $m = 10$ and `block_q = 4`, row 2 of the second tile is query 6. It stands at position 8 and sees keys 0 to 8. If
+# $n > m$, the first rows see nothing: output 0, $L = -\infty$.
 #
-# **What is checked.** The largest tensor that you make, of any kind, must not grow with $n \cdot m$, nor with `block_q` $\cdot\, m$ or $n\, \cdot$ `block_k`: scores and masks are made tile by tile. Tensors
-# as large as an input (a scaled copy of `q`, say) are fine. Tiles must not pile up either, not even those of one row: use a tile up before you make the next. (The check has long rows of tiles. A row
-# has `block_q` $\cdot\, m$ scores, and all that you hold at one time, the output included and the inputs not, may take ¾ as many numbers. A right answer needs about ⅓.)
-# $d$ and $d_v$ may differ. Inputs are float32 or float64, and may be views, such as heads that were split off and transposed (`view` fails on them, `reshape` doesn't). Output and logsumexp have the dtype of `q`.
-# All this holds in 9.6 too. PyTorch's fused attention (`scaled_dot_product_attention` and its relatives) may not be called, here and in 9.6 and 9.10.
+# **What is checked.** The largest tensor that you make, of any kind, must not grow with $n \cdot m$, nor with `block_q`
+# $\cdot\, m$ or $n\, \cdot$ `block_k`: scores and masks are made tile by tile. Tensors as large as an input (a scaled
+# copy of `q`, say) are fine. Tiles must not pile up either, not even those of one row: use a tile up before you make
+# the next. (The check has long rows of tiles. A row has `block_q` $\cdot\, m$ scores, and all that you hold at one
+# time, the output included and the inputs not, may take ¾ as many numbers. A right answer needs about ⅓.) $d$ and $d_v$
+# may differ. Inputs are float32 or float64, and may be views, such as heads that were split off and transposed (`view`
+# fails on them, `reshape` doesn't). Output and logsumexp have the dtype of `q`. All this holds in 9.6 too. PyTorch's
+# fused attention (`scaled_dot_product_attention` and its relatives) may not be called, here and in 9.6 and 9.10.
 #
-# **Predict:** how many numbers does the largest tensor that you make have, for $n = 4096$, $d = 64$ and tiles of 64? And in standard attention?
+# **Predict:** how many numbers does the largest tensor that you make have, for $n = 4096$, $d = 64$ and tiles of 64?
+# And in standard attention?
 
 # %%
 guess_largest_tensor = None  # a number
@@ -415,16 +447,18 @@ def flash_attention_forward(
 # %% [markdown]
 # <details><summary>Hint 1: begin small</summary>
 #
-# Write it with one tile of queries (all of them) and a loop over tiles of keys, without `causal`. Then put the second loop around it. Then the mask.
+# Write it with one tile of queries (all of them) and a loop over tiles of keys, without `causal`. Then put the second
+# loop around it. Then the mask.
 # </details>
 # <details><summary>Hint 2: what belongs to which loop?</summary>
 #
-# m_i, l_i and acc belong to a tile of queries: they start afresh for each, outside the loop over keys. The division by l_i and the logsumexp come after that loop.
+# m_i, l_i and acc belong to a tile of queries: they start afresh for each, outside the loop over keys. The division by
+# l_i and the logsumexp come after that loop.
 # </details>
 # <details><summary>Hint 3: positions</summary>
 #
-# `torch.arange(i, i + rows) + (m - n)` are the positions of the queries of a tile, `torch.arange(j, j + columns)` those of its keys. A column against a row gives
-# the mask of the tile: `keys > positions[:, None]` is what must be hidden.
+# `torch.arange(i, i + rows) + (m - n)` are the positions of the queries of a tile, `torch.arange(j, j + columns)` those
+# of its keys. A column against a row gives the mask of the tile: `keys > positions[:, None]` is what must be hidden.
 # </details>
 # <details><summary>Hint 4: in words</summary>
 #
@@ -443,16 +477,18 @@ def flash_attention_forward(
 # </details>
 # <details><summary>If it is right with one tile of keys and wrong with more</summary>
 #
-# Is the accumulator rescaled, as the sum is? Is it divided by l_i once, after the last tile, and not in every tile? Do you rescale with the old
-# maximum before you overwrite it?
+# Is the accumulator rescaled, as the sum is? Is it divided by l_i once, after the last tile, and not in every tile? Do
+# you rescale with the old maximum before you overwrite it?
 # </details>
 # <details><summary>If every value is NaN</summary>
 #
-# Look at the factor in the first tile. $e^{m_i - m_i^{\text{new}}}$ is $e^{-\infty} = 0$ there. The other way round it is ∞, and ∞ · 0 is NaN.
+# Look at the factor in the first tile. $e^{m_i - m_i^{\text{new}}}$ is $e^{-\infty} = 0$ there. The other way round it
+# is ∞, and ∞ · 0 is NaN.
 # </details>
 # <details><summary>If you see NaN with causal=True only</summary>
 #
-# If n > m, the first rows see nothing at all, and their maximum stays −∞. Do as in 9.2: subtract 0 there. And divide by something else where l_i = 0.
+# If n > m, the first rows see nothing at all, and their maximum stays −∞. Do as in 9.2: subtract 0 there. And divide by
+# something else where l_i = 0.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "flash_attention_forward_test", "locked": true, "points": 5, "schema_version": 3, "solution": false}
@@ -472,27 +508,32 @@ plots.largest_tensor(flash_attention_forward, lengths=[128, 256, 512, 1024, 2048
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# At first one tile of scores is the largest, $64 \cdot 64$. From $n = 256$ on it is the output, which nobody can avoid. For the sizes of your prediction that is $4096 \cdot 64 = 262{,}144$ numbers, against 16.8 million scores.
+# At first one tile of scores is the largest, $64 \cdot 64$. From $n = 256$ on it is the output, which nobody can avoid.
+# For the sizes of your prediction that is $4096 \cdot 64 = 262{,}144$ numbers, against 16.8 million scores.
 # </details>
 #
 # ## 9.5 Tiles that need no visit  ●●○ · 20 min · 2 points
 #
-# Causal attention hides half of all pairs. A mask saves no work: hidden scores are computed first. Whole tiles save work. They come in three kinds.
+# Causal attention hides half of all pairs. A mask saves no work: hidden scores are computed first. Whole tiles save
+# work. They come in three kinds.
 
 # %%
 plots.causal_tiles_map((12, 12, 3, 3), (8, 14, 3, 4))
 
 # %% [markdown]
-# Dark tiles need no mask. Those on the diagonal do. White ones need not be made at all. With $T$ tiles along each side of a square, $T(T + 1)/2$ of
-# $T^2$ are visited.
+# Dark tiles need no mask. Those on the diagonal do. White ones need not be made at all. With $T$ tiles along each side
+# of a square, $T(T + 1)/2$ of $T^2$ are visited.
 #
-# **By hand.** $n = m = 12$, tiles of 3: $T = 4$, so $4 \cdot 5/2 = 10$ of 16. Which key does the last query of the second row of tiles see last?
-# Query 5 sees key 5. That is in the second tile, so this row has two tiles.
+# **By hand.** $n = m = 12$, tiles of 3: $T = 4$, so $4 \cdot 5/2 = 10$ of 16. Which key does the last query of the
+# second row of tiles see last? Query 5 sees key 5. That is in the second tile, so this row has two tiles.
 #
-# **(a)** Return the number of tiles that a causal pass must visit: those with at least one allowed pair. $n$, $m$ and the tile sizes are arbitrary.
+# **(a)** Return the number of tiles that a causal pass must visit: those with at least one allowed pair. $n$, $m$ and
+# the tile sizes are arbitrary.
 #
-# **(b)** Does your `flash_attention_forward` visit only those? If not, change its loop over the keys in its own cell, up in 9.4, run that cell again, and come back to the check below. (The points
-# of this section depend on it, those of 9.4 don't.) Its FLOPs are counted with `causal=True`. A tile must be left out before its scores are made, and the first hidden one counts too.
+# **(b)** Does your `flash_attention_forward` visit only those? If not, change its loop over the keys in its own cell,
+# up in 9.4, run that cell again, and come back to the check below. (The points of this section depend on it, those of
+# 9.4 don't.) Its FLOPs are counted with `causal=True`. A tile must be left out before its scores are made, and the
+# first hidden one counts too.
 
 # %% nbgrader={"grade": false, "grade_id": "causal_tiles", "locked": false, "schema_version": 3, "solution": true}
 def causal_tiles(n: int, m: int, block_q: int, block_k: int) -> int:
@@ -508,12 +549,14 @@ def causal_tiles(n: int, m: int, block_q: int, block_k: int) -> int:
 # %% [markdown]
 # <details><summary>Hint 1: one row of tiles</summary>
 #
-# The last query of a tile sees more than the others. It sees the keys 0 to i + (m − n). How many keys is that, and how many tiles do they touch?
-# Careful if it is negative: that is no key, and no tile. And careful with a short last tile: its last query is n − 1.
+# The last query of a tile sees more than the others. It sees the keys 0 to i + (m − n). How many keys is that, and how
+# many tiles do they touch? Careful if it is negative: that is no key, and no tile. And careful with a short last tile:
+# its last query is n − 1.
 # </details>
 # <details><summary>Hint 2: skipping</summary>
 #
-# The loop over the keys is `range(0, m, block_k)`. Which end does it need, if the tile of queries sees so many keys and no more?
+# The loop over the keys is `range(0, m, block_k)`. Which end does it need, if the tile of queries sees so many keys and
+# no more?
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "causal_tiles_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
@@ -524,7 +567,8 @@ check.causal_tiles(causal_tiles, flash_attention_forward, points=2, cases=hidden
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Measure it.** Predict first: with ever smaller tiles, what does the share of FLOPs tend to? And what speaks against very small tiles?
+# **Measure it.** Predict first: with ever smaller tiles, what does the share of FLOPs tend to? And what speaks against
+# very small tiles?
 
 # %%
 guess_share = None  # a share, between 0 and 1
@@ -541,8 +585,8 @@ plots.causal_saving(flash_attention_forward)
 #
 # ## 9.6 The backward pass  ●●● · 50 min · 4 points
 #
-# Training needs gradients with respect to $Q$, $K$ and $V$. Standard attention keeps $P$ for that: $n^2$ numbers, in every layer, until the backward pass.
-# Flash attention keeps $L$, one number a row, and makes $P$ again, tile by tile:
+# Training needs gradients with respect to $Q$, $K$ and $V$. Standard attention keeps $P$ for that: $n^2$ numbers, in
+# every layer, until the backward pass. Flash attention keeps $L$, one number a row, and makes $P$ again, tile by tile:
 #
 # $$P_{ij} = e^{S_{ij} - L_i}$$
 #
@@ -552,23 +596,27 @@ plots.causal_saving(flash_attention_forward)
 #
 # $$dV = P^\top dO, \qquad dP = dO\,V^\top$$
 #
-# Then back through the softmax. Its Jacobian (unit 02) is $\partial P_{ik} / \partial S_{ij} = P_{ik}([k = j] - P_{ij})$, where $[k = j]$ is 1 if $k = j$ and else 0. So
+# Then back through the softmax. Its Jacobian (unit 02) is
+# $\partial P_{ik} / \partial S_{ij} = P_{ik}([k = j] - P_{ij})$, where $[k = j]$ is 1 if $k = j$ and else 0. So
 #
 # $$dS_{ij} = \sum_k dP_{ik}\,P_{ik}([k = j] - P_{ij}) = P_{ij}\Bigl(dP_{ij} - \sum_k P_{ik}\,dP_{ik}\Bigr)$$
 #
 # The sum runs over a whole row of keys, and again a tile has only a piece. But look what it is:
 #
-# $$\sum_k P_{ik}\,dP_{ik} = \sum_k P_{ik} \sum_c dO_{ic} V_{kc} = \sum_c dO_{ic} \sum_k P_{ik} V_{kc} = \sum_c dO_{ic}\,O_{ic} = D_i$$
+# $$\sum_k P_{ik}\,dP_{ik} = \sum_k P_{ik} \sum_c dO_{ic} V_{kc}
+# = \sum_c dO_{ic} \sum_k P_{ik} V_{kc} = \sum_c dO_{ic}\,O_{ic} = D_i$$
 #
 # The row sum of $dO \circ O$: both are at hand before the walk begins. So with $D = \operatorname{rowsum}(dO \circ O)$
 #
 # $$dS = P \circ (dP - D), \qquad dQ = dS\,K/\sqrt d, \qquad dK = dS^\top Q/\sqrt d$$
 #
-# (The backward algorithm in the FlashAttention-2 paper leaves $1/\sqrt d$ out. It belongs there, because $S$ contains it.)
+# (The backward algorithm in the FlashAttention-2 paper leaves $1/\sqrt d$ out. It belongs there, because $S$ contains
+# it.)
 #
-# **By hand.** One query, two keys, weights $P = (¾, ¼)$, values 10 and 30, so $O = 15$. Let $dO = 1$. Then $dP = (10, 30)$ and $D = 1 \cdot 15 = 15$.
-# So $dS = (¾ \cdot (10 - 15),\ ¼ \cdot (30 - 15)) = (-3.75,\ 3.75)$. To raise the output, move attention to the key whose value lies *above* the
-# output. $D$ is what a value is compared with. The two sum to 0, as the rows of the Jacobian do. And $dV = (¾, ¼)$.
+# **By hand.** One query, two keys, weights $P = (¾, ¼)$, values 10 and 30, so $O = 15$. Let $dO = 1$. Then
+# $dP = (10, 30)$ and $D = 1 \cdot 15 = 15$. So $dS = (¾ \cdot (10 - 15),\ ¼ \cdot (30 - 15)) = (-3.75,\ 3.75)$. To
+# raise the output, move attention to the key whose value lies *above* the output. $D$ is what a value is compared with.
+# The two sum to 0, as the rows of the Jacobian do. And $dV = (¾, ¼)$.
 #
 # Every tile of pairs adds to a tile of $dQ$, of $dK$ and of $dV$. Walk over the square in whatever order you like.
 
@@ -576,13 +624,15 @@ plots.causal_saving(flash_attention_forward)
 plots.backward_flow()
 
 # %% [markdown]
-# **(a)** `flash_attention_backward`: the gradients from `q`, `k`, `v`, `out`, `lse` and `grad_out` ($dO$), in tiles and in their dtype. Rows that saw nothing have `lse`
-# $= -\infty$, and their gradients are 0. A hidden score may be far above $L$. The limits on memory are those of 9.4. (But the ¾ are of a row of tiles or of a column,
-# $n\, \cdot$ `block_k`, whichever has more numbers; the gradients are included. A right answer needs about ½.) To skip hidden tiles is welcome here, and not asked for.
+# **(a)** `flash_attention_backward`: the gradients from `q`, `k`, `v`, `out`, `lse` and `grad_out` ($dO$), in tiles and
+# in their dtype. Rows that saw nothing have `lse` $= -\infty$, and their gradients are 0. A hidden score may be far
+# above $L$. The limits on memory are those of 9.4. (But the ¾ are of a row of tiles or of a column, $n\, \cdot$
+# `block_k`, whichever has more numbers; the gradients are included. A right answer needs about ½.) To skip hidden tiles
+# is welcome here, and not asked for.
 #
-# **(b)** `flash_attention`: a function that PyTorch can differentiate. `torch.autograd.Function` takes a forward and a backward of your own.
-# `forward` saves what `backward` needs, in `ctx`: several calls may be under way at once. `backward` gets the gradient of the output and returns one gradient for each input of
-# `forward`, `None` for `causal`.
+# **(b)** `flash_attention`: a function that PyTorch can differentiate. `torch.autograd.Function` takes a forward and a
+# backward of your own. `forward` saves what `backward` needs, in `ctx`: several calls may be under way at once.
+# `backward` gets the gradient of the output and returns one gradient for each input of `forward`, `None` for `causal`.
 #
 # **Before you write:** the forward pass has 2 matrix products per tile. How many does the backward pass have?
 
@@ -658,8 +708,8 @@ def flash_attention(
 # %% [markdown]
 # <details><summary>Hint 1: the same loops</summary>
 #
-# Start from your forward pass. The scores and the mask of a tile are the same. What comes after them is new, and there is no running maximum, no sum
-# and no rescaling.
+# Start from your forward pass. The scores and the mask of a tile are the same. What comes after them is new, and there
+# is no running maximum, no sum and no rescaling.
 # </details>
 # <details><summary>Hint 2: adding up</summary>
 #
@@ -667,7 +717,8 @@ def flash_attention(
 # </details>
 # <details><summary>Hint 3: which shapes fit?</summary>
 #
-# p and ds are (rows × keys). dQ is a sum over keys, so ds stands on the left as it is. dK and dV are sums over rows: which of the two axes must come last?
+# p and ds are (rows × keys). dQ is a sum over keys, so ds stands on the left as it is. dK and dV are sums over rows:
+# which of the two axes must come last?
 # </details>
 # <details><summary>Hint 4: one tile, in words</summary>
 #
@@ -681,8 +732,8 @@ def flash_attention(
 # </details>
 # <details><summary>Hint 5 for (b): ctx</summary>
 #
-# `ctx.save_for_backward(q, k, v, out, lse)` keeps tensors, `ctx.saved_tensors` gives them back in that order. Other things are plain attributes:
-# `ctx.causal = causal`.
+# `ctx.save_for_backward(q, k, v, out, lse)` keeps tensors, `ctx.saved_tensors` gives them back in that order. Other
+# things are plain attributes: `ctx.causal = causal`.
 # </details>
 # <details><summary>If only dQ and dK are wrong, by a factor</summary>
 #
@@ -707,29 +758,33 @@ plots.gradients_agree(flash_attention)
 # %% [markdown]
 # <details><summary>How many products?</summary>
 #
-# Five per tile ($S$, $dP$, $dV$, $dK$, $dQ$) against two: the backward pass costs 2.5 times the forward pass. One of the five makes $S$ a second
-# time. Doing it again is cheaper than fetching it.
+# Five per tile ($S$, $dP$, $dV$, $dK$, $dQ$) against two: the backward pass costs 2.5 times the forward pass. One of
+# the five makes $S$ a second time. Doing it again is cheaper than fetching it.
 # </details>
 #
 # ## 9.7 A first kernel  ●●○ · 25 min · 2 points
 #
-# In PyTorch your tiles are slow on a GPU. Each line starts work of its own and sends its result back to the large memory, also the tile of scores. To
-# keep a tile on the chip all lines must be *one* piece of work: a **kernel**. Triton (Tillet et al., 2019) lets you write one in Python.
+# In PyTorch your tiles are slow on a GPU. Each line starts work of its own and sends its result back to the large
+# memory, also the tile of scores. To keep a tile on the chip all lines must be *one* piece of work: a **kernel**.
+# Triton (Tillet et al., 2019) lets you write one in Python.
 #
-# A kernel is a function that is started many times at once. Each start is a **program**. All get the same arguments, and each can ask for its number,
-# `tl.program_id(0)`. So the number decides which tile a program works on. What is new is memory:
+# A kernel is a function that is started many times at once. Each start is a **program**. All get the same arguments,
+# and each can ask for its number, `tl.program_id(0)`. So the number decides which tile a program works on. What is new
+# is memory:
 #
 # - A program gets no tensors. It gets **pointers**: the address of element 0.
-# - Element $(i, j)$ lies `i * stride_0 + j * stride_1` elements behind it. The strides say how far it is to the next row and to the next column. A
-#   transposed view has the same memory and other strides.
-# - A tile is a rectangle of addresses: a column of row offsets plus a row of column offsets. `tl.load(addresses, mask=…, other=0.0)` fetches it,
-#   `tl.store(addresses, tile, mask=…)` writes it.
+# - Element $(i, j)$ lies `i * stride_0 + j * stride_1` elements behind it. The strides say how far it is to the next
+#   row and to the next column. A transposed view has the same memory and other strides.
+# - A tile is a rectangle of addresses: a column of row offsets plus a row of column offsets.
+#   `tl.load(addresses, mask=…, other=0.0)` fetches it, `tl.store(addresses, tile, mask=…)` writes it.
 # - Sides of tiles are powers of two. Slots beyond the edge are **masked**: not read, not written.
-# - Nobody checks. Without a mask you read a neighbour's number, or the memory of something else. (Triton's interpreter, below, can be watched: without a GPU,
-#   and in grading, the check tells you where you left a tensor. On a GPU it can't. `%env TRITON_INTERPRET=1` above the first cell, and a restart, give you the interpreter there too.)
+# - Nobody checks. Without a mask you read a neighbour's number, or the memory of something else. (Triton's interpreter,
+#   below, can be watched: without a GPU, and in grading, the check tells you where you left a tensor. On a GPU it
+#   can't. `%env TRITON_INTERPRET=1` above the first cell, and a restart, give you the interpreter there too.)
 #
-# **By hand.** Find $x_{3,1}$ in both pictures. Row-major, strides (3, 1): $3 \cdot 3 + 1 \cdot 1 = 10$. In the transposed view, strides (1, 5):
-# $3 \cdot 1 + 1 \cdot 5 = 8$. And what would be read in the slot marked "3 ✗" on the left?
+# **By hand.** Find $x_{3,1}$ in both pictures. Row-major, strides (3, 1): $3 \cdot 3 + 1 \cdot 1 = 10$. In the
+# transposed view, strides (1, 5): $3 \cdot 1 + 1 \cdot 5 = 8$. And what would be read in the slot marked "3 ✗" on the
+# left?
 
 # %%
 plots.program_offsets(n=5, d=3, block=2)
@@ -737,15 +792,18 @@ plots.program_offsets(n=5, d=3, block=2)
 # %% [markdown]
 # (It is offset 3, which is $x_{1,0}$: no error, a wrong number.)
 #
-# `triton` and its language `tl` were loaded at the top. With a GPU kernels are compiled. Without one Triton's *interpreter* runs the programs one
-# after the other on the CPU: slow, right, and easy to look into, since `print` works. Triton exists for Linux. On other systems the cells of 9.7 to
-# 9.9 say what to do, and the rest of the unit works.
+# `triton` and its language `tl` were loaded at the top. With a GPU kernels are compiled. Without one Triton's
+# *interpreter* runs the programs one after the other on the CPU: slow, right, and easy to look into, since `print`
+# works. Triton exists for Linux. On other systems the cells of 9.7 to 9.9 say what to do, and the rest of the unit
+# works.
 #
-# **The task.** Write the body of the kernel: row $i$ of `x` times `factor[i]`. Each program takes `BLOCK_N` rows, and `BLOCK_D` $\ge d$ columns. The
-# launcher below it is done: it makes the output, and starts $\lceil n/$`BLOCK_N`$\rceil$ programs. PyTorch gives the strides, Triton turns tensors
-# into pointers. `x` and `factor` are float32 and may be views: a transposed matrix, a column. So `x`, `factor` and the output each have strides of their own. (`torch.empty_like`
-# keeps the strides of a transposed tensor, and not those of a slice: don't take the output's for those of `x`.) No program reads or writes beyond its tensors, not even what it then
-# throws away: every load and every store has its mask, if some of its slots may lie outside.
+# **The task.** Write the body of the kernel: row $i$ of `x` times `factor[i]`. Each program takes `BLOCK_N` rows, and
+# `BLOCK_D` $\ge d$ columns. The launcher below it is done: it makes the output, and starts $\lceil n/$`BLOCK_N`$\rceil$
+# programs. PyTorch gives the strides, Triton turns tensors into pointers. `x` and `factor` are float32 and may be
+# views: a transposed matrix, a column. So `x`, `factor` and the output each have strides of their own.
+# (`torch.empty_like` keeps the strides of a transposed tensor, and not those of a slice: don't take the output's for
+# those of `x`.) No program reads or writes beyond its tensors, not even what it then throws away: every load and every
+# store has its mask, if some of its slots may lie outside.
 
 # %% nbgrader={"grade": false, "grade_id": "triton_rows", "locked": false, "schema_version": 3, "solution": true}
 @triton.jit
@@ -784,8 +842,8 @@ def scale_rows(x: Float[Tensor, "n d"], factor: Float[Tensor, "n"]) -> Float[Ten
 # </details>
 # <details><summary>Hint 2: a rectangle of addresses</summary>
 #
-# As in PyTorch: `rows[:, None]` is a column, `columns[None, :]` is a row, and their sum is a rectangle. Multiply each with its stride first. The mask
-# is made in the same way, with `<` and `&`.
+# As in PyTorch: `rows[:, None]` is a column, `columns[None, :]` is a row, and their sum is a rectangle. Multiply each
+# with its stride first. The mask is made in the same way, with `<` and `&`.
 # </details>
 # <details><summary>Hint 3: in words</summary>
 #
@@ -809,9 +867,9 @@ check.triton_rows(scale_rows, points=2, cases=hidden.triton_rows)
 # %% [markdown]
 # ## 9.8 Flash attention as a kernel  ●●● · 60 min · 5 points
 #
-# In 9.4 the rows of tiles don't need each other. So each is one program, and all rows of all heads run side by side: program `(tile, pair)` does tile
-# number `tile` of the queries of one head of one sequence, and walks through the keys. That is one row of the film. The scores, $m_i$, $\ell_i$ and
-# the accumulator never leave the chip.
+# In 9.4 the rows of tiles don't need each other. So each is one program, and all rows of all heads run side by side:
+# program `(tile, pair)` does tile number `tile` of the queries of one head of one sequence, and walks through the keys.
+# That is one row of the film. The scores, $m_i$, $\ell_i$ and the accumulator never leave the chip.
 #
 # You know the algorithm. The words are new:
 #
@@ -823,28 +881,31 @@ check.triton_rows(scale_rows, points=2, cases=hidden.triton_rows)
 # | `torch.maximum`, `torch.exp` | `tl.maximum`, `tl.exp` |
 # | `s.masked_fill(hidden, -math.inf)` | `tl.where(seen, s, -float("inf"))` |
 # | `m_new[..., None]` | `m_new[:, None]` |
-# | `out[..., i : i + block_q, :] = o` | `tl.store(OUT + …, o, mask=…)`, which rounds `o` to the dtype of `OUT` by itself |
+# | `out[..., i : i + block_q, :] = o` | `tl.store(OUT + …, o, mask=…)`, which rounds `o` to the dtype of `OUT` |
 #
 # (`"ieee"` asks for full float32. GPUs would otherwise round the operands to 10 bits after the point.)
 #
-# The kernel has **five holes**. The inputs are float32 or float16. The tile of queries is loaded for you, as a pattern. `BLOCK_Q` and `BLOCK_K` need not be equal.
+# The kernel has **five holes**. The inputs are float32 or float16. The tile of queries is loaded for you, as a pattern.
+# `BLOCK_Q` and `BLOCK_K` need not be equal.
 #
 # 1. **Offsets.** `rows`: the numbers of this program's `BLOCK_Q` queries. `columns`: 0 … `BLOCK_D` − 1.
 # 2. **Loads.** `k` and `v`: the tiles (`BLOCK_K`, `BLOCK_D`) of the keys `keys`, masked at both edges.
-# 3. **Scores.** `s`: scaled scores, in float32 as `tl.dot` gives them, $-\infty$ where there is no key (`keys >= m`), and where `CAUSAL` hides it. (With `CAUSAL` the
-#    second hides the first too: no query stands behind the last key.)
+# 3. **Scores.** `s`: scaled scores, in float32 as `tl.dot` gives them, $-\infty$ where there is no key (`keys >= m`),
+#    and where `CAUSAL` hides it. (With `CAUSAL` the second hides the first too: no query stands behind the last key.)
 # 4. **Rescale.** New `m_i`, `l_i` and `acc`.
-# 5. **Store.** The output and the logsumexp of the rows that exist. `OUT` and `LSE` are new and contiguous: row $i$ of the head starts at
-#    `(pair * n + i) * d` and at `pair * n + i`.
+# 5. **Store.** The output and the logsumexp of the rows that exist. `OUT` and `LSE` are new and contiguous: row $i$ of
+#    the head starts at `(pair * n + i) * d` and at `pair * n + i`.
 #
-# This is what the programs of one head see with `CAUSAL`, for $n = 13$ queries, $m = 19$ keys and tiles of 8 × 8. Each program works through one row of tiles:
+# This is what the programs of one head see with `CAUSAL`, for $n = 13$ queries, $m = 19$ keys and tiles of 8 × 8. Each
+# program works through one row of tiles:
 
 # %%
 plots.kernel_tiles(n=13, m=19, block=8)
 
 # %% [markdown]
-# **By hand.** In the second program rows 8 to 12 exist: 3 of 8 slots are empty. Its third tile has keys 16 to 23, of which three exist. The others are
-# loaded as zeros. Their scores are then 0, and their weights $e^{0 - m_i}$, which is not 0. What must their scores be?
+# **By hand.** In the second program rows 8 to 12 exist: 3 of 8 slots are empty. Its third tile has keys 16 to 23, of
+# which three exist. The others are loaded as zeros. Their scores are then 0, and their weights $e^{0 - m_i}$, which is
+# not 0. What must their scores be?
 
 # %% nbgrader={"grade": false, "grade_id": "triton_forward", "locked": false, "schema_version": 3, "solution": true}
 @triton.jit
@@ -939,22 +1000,24 @@ def triton_forward(
 # </details>
 # <details><summary>Hint 2: loads</summary>
 #
-# Take the line that loads q. Instead of rows there are keys, instead of n there is m. K and V have strides of their own: nobody promised that they
-# are laid out like Q.
+# Take the line that loads q. Instead of rows there are keys, instead of n there is m. K and V have strides of their
+# own: nobody promised that they are laid out like Q.
 # </details>
 # <details><summary>Hint 3: which pairs count?</summary>
 #
-# `seen = keys[None, :] < m`, and inside `if CAUSAL:` one more condition, joined with `&`. `rows` are numbers of queries; their positions are
-# `rows + (m - n)`. In Triton a new shape comes from broadcasting: (1, BLOCK_K) with (BLOCK_Q, 1) is (BLOCK_Q, BLOCK_K).
+# `seen = keys[None, :] < m`, and inside `if CAUSAL:` one more condition, joined with `&`. `rows` are numbers of
+# queries; their positions are `rows + (m - n)`. In Triton a new shape comes from broadcasting: (1, BLOCK_K) with
+# (BLOCK_Q, 1) is (BLOCK_Q, BLOCK_K).
 # </details>
 # <details><summary>Hint 4: 16-bit inputs</summary>
 #
-# `tl.dot` wants both operands in one dtype. p is float32, v may be float16: `p.to(v.dtype)`. The accumulator stays float32.
+# `tl.dot` wants both operands in one dtype. p is float32, v may be float16: `p.to(v.dtype)`. The accumulator stays
+# float32.
 # </details>
 # <details><summary>Hint 5: the end</summary>
 #
-# The mask of the output is that of q: it is called `inside`. Divide by 1 where l_i is 0: `tl.where(l_i == 0.0, 1.0, l_i)`. Its logarithm is then 0,
-# and m_i + 0 is −∞.
+# The mask of the output is that of q: it is called `inside`. Divide by 1 where l_i is 0:
+# `tl.where(l_i == 0.0, 1.0, l_i)`. Its logarithm is then 0, and m_i + 0 is −∞.
 # </details>
 # <details><summary>If the first rows are right and the last ones are wrong</summary>
 #
@@ -962,7 +1025,8 @@ def triton_forward(
 # </details>
 # <details><summary>If Triton says that a type changes in the loop</summary>
 #
-# A variable that lives across iterations must keep its dtype and shape: m_i, l_i and acc are float32 before the loop and after every round.
+# A variable that lives across iterations must keep its dtype and shape: m_i, l_i and acc are float32 before the loop
+# and after every round.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "triton_forward_test", "locked": true, "points": 5, "schema_version": 3, "solution": false}
@@ -973,27 +1037,32 @@ check.triton_forward(triton_forward, points=5, cases=hidden.triton_forward)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Measure it.** On a GPU the same source is compiled, and the dashed line is the speed of bare matrix products on your device. **Predict** which
-# tile size comes closest. Without a GPU the programs are simulated one after the other. Their time would say nothing, so the picture shows how exact your kernel is.
+# **Measure it.** On a GPU the same source is compiled, and the dashed line is the speed of bare matrix products on your
+# device. **Predict** which tile size comes closest. Without a GPU the programs are simulated one after the other. Their
+# time would say nothing, so the picture shows how exact your kernel is.
 
 # %%
 torch.manual_seed(0)
 plots.kernel_speed(triton_forward)
 
 # %% [markdown]
-# Larger tiles read the keys less often and keep the multipliers busy, until they no longer fit into registers and shared memory. The gap that remains
-# is the subject of the next two papers. FlashAttention-2 reports up to 73 % of an A100's peak (Dao, 2023), and FlashAttention-3, which lets softmax and products
-# overlap, 75 % of an H100's in 16 bits (Shah et al., 2024; the abstract of the later conference version says 85 %, in BF16). (Triton doesn't use the tensor cores of a T4:
-# there the kernel is right and not fast.)
+# Larger tiles read the keys less often and keep the multipliers busy, until they no longer fit into registers and
+# shared memory. The gap that remains is the subject of the next two papers. FlashAttention-2 reports up to 73 % of an
+# A100's peak (Dao, 2023), and FlashAttention-3, which lets softmax and products overlap, 75 % of an H100's in 16 bits
+# (Shah et al., 2024; the abstract of the later conference version says 85 %, in BF16). (Triton doesn't use the tensor
+# cores of a T4: there the kernel is right and not fast.)
 #
 # ## 9.9 The backward pass as kernels  ●●● · 60 min · 2 points
 #
-# This one is a stretch: much work for few points, so do it last, or leave it out. The formulas of 9.6 hold, and the loops pose a new question: **who may write where?** In 9.6 each tile of pairs added to three gradients,
-# one tile after the other. Now programs run at the same time. If two of them add to the same numbers, one may read before the other has written, and
-# a sum is lost.
+# This one is a stretch: much work for few points, so do it last, or leave it out. The formulas of 9.6 hold, and the
+# loops pose a new question: **who may write where?** In 9.6 each tile of pairs added to three gradients, one tile after
+# the other. Now programs run at the same time. If two of them add to the same numbers, one may read before the other
+# has written, and a sum is lost.
 #
-# One way out: no two programs write the same tile. Then there are two kernels, each with a walk of its own, and both compute the scores. That makes seven products for each pair of tiles, where five would do. (The other way is FlashAttention-2's: one kernel, in which the programs add
-# to $dQ$ by *atomic* additions, one at a time; Dao, 2023, section 3.2. It saves the two products, and the last digits of $dQ$ differ from run to run.) We take the two kernels:
+# One way out: no two programs write the same tile. Then there are two kernels, each with a walk of its own, and both
+# compute the scores. That makes seven products for each pair of tiles, where five would do. (The other way is
+# FlashAttention-2's: one kernel, in which the programs add to $dQ$ by *atomic* additions, one at a time; Dao, 2023,
+# section 3.2. It saves the two products, and the last digits of $dQ$ differ from run to run.) We take the two kernels:
 
 # %%
 plots.backward_walks()
@@ -1004,16 +1073,19 @@ plots.backward_walks()
 #
 # Each makes $P$ again for itself: more arithmetic, but no program waits for another.
 #
-# The launcher makes everything contiguous, so there are no strides, and computes $D$. `load_tile` loads rows of a head with zeros beyond the edges.
-# Fill **three holes**: $P$ of a tile (used by both kernels), and the two inner loops. Shapes: `q`, `grad` (`BLOCK`, `BLOCK_D`) are tiles of queries
-# and of $dO$, `k`, `v` likewise of keys; `lse` and `delta` hold $L$ and $D$ of the queries. Inputs are float32 or float16, and so are the gradients; `p` and `ds` are float32.
+# The launcher makes everything contiguous, so there are no strides, and computes $D$. `load_tile` loads rows of a head
+# with zeros beyond the edges. Fill **three holes**: $P$ of a tile (used by both kernels), and the two inner loops.
+# Shapes: `q`, `grad` (`BLOCK`, `BLOCK_D`) are tiles of queries and of $dO$, `k`, `v` likewise of keys; `lse` and
+# `delta` hold $L$ and $D$ of the queries. Inputs are float32 or float16, and so are the gradients; `p` and `ds` are
+# float32.
 #
-# **Which pairs count?** Keys beyond $m$ are loaded as zeros, so their scores are 0 and their weights $e^{0 - L}$. If all real scores are near $-120$, so is $L$, and $e^{120}$ is
-# infinite in float32: $\infty \cdot 0$ makes $dQ$ NaN. A row that saw nothing has $L = -\infty$, with the same effect. To multiply by a mask afterwards is too late. With
+# **Which pairs count?** Keys beyond $m$ are loaded as zeros, so their scores are 0 and their weights $e^{0 - L}$. If
+# all real scores are near $-120$, so is $L$, and $e^{120}$ is infinite in float32: $\infty \cdot 0$ makes $dQ$ NaN. A
+# row that saw nothing has $L = -\infty$, with the same effect. To multiply by a mask afterwards is too late. With
 # $-\infty$ as the exponent the weight is 0. (To choose with `tl.where` after the exponential is right as well.)
 #
-# **By hand.** With `CAUSAL`, $n = m$ and tiles of 16: which tiles of queries can see the keys 32 to 47? Those from query 32 on, so the walk down
-# starts at tile 2.
+# **By hand.** With `CAUSAL`, $n = m$ and tiles of 16: which tiles of queries can see the keys 32 to 47? Those from
+# query 32 on, so the walk down starts at tile 2.
 
 # %% nbgrader={"grade": false, "grade_id": "triton_backward", "locked": false, "schema_version": 3, "solution": true}
 @triton.jit
@@ -1129,12 +1201,14 @@ def triton_backward(
 # %% [markdown]
 # <details><summary>Hint 1: weights</summary>
 #
-# `exp(scaled scores − lse)`. A pair counts if its key is below m, and with CAUSAL the key isn't later than the query's position. Let `tl.where` put −∞ into the
-# exponent of all others. Rows from n on add nothing in either kernel, tested or not: their q, dO, L and D are loaded as zeros.
+# `exp(scaled scores − lse)`. A pair counts if its key is below m, and with CAUSAL the key isn't later than the query's
+# position. Let `tl.where` put −∞ into the exponent of all others. Rows from n on add nothing in either kernel, tested
+# or not: their q, dO, L and D are loaded as zeros.
 # </details>
 # <details><summary>Hint 2: which one is transposed?</summary>
 #
-# In both kernels p and ds are (queries, keys). dk and dv have a row for each key, and dq has one for each query. `tl.trans` turns a tile.
+# In both kernels p and ds are (queries, keys). dk and dv have a row for each key, and dq has one for each query.
+# `tl.trans` turns a tile.
 # </details>
 # <details><summary>Hint 3: the second hole, in words</summary>
 #
@@ -1161,21 +1235,25 @@ check.triton_backward(triton_backward, points=2, cases=hidden.triton_backward)
 # %% [markdown]
 # ## 9.10 One query, many workers  ●●○ · 25 min · 2 points
 #
-# When a model writes (unit 08) there is *one* query per head, and a long cache of keys. Your kernel starts one program per head: 32 heads are 32
-# programs. An H100 has 132 multiprocessors, and 100 of them stand idle while 32 walk through all the keys.
+# When a model writes (unit 08) there is *one* query per head, and a long cache of keys. Your kernel starts one program
+# per head: 32 heads are 32 programs. An H100 has 132 multiprocessors, and 100 of them stand idle while 32 walk through
+# all the keys.
 #
-# 9.3 helps. Cut the **keys** into parts, let every part be worked on at the same time, and merge by logsumexp. This is flash decoding (Dao et al., 2023).
+# 9.3 helps. Cut the **keys** into parts, let every part be worked on at the same time, and merge by logsumexp. This is
+# flash decoding (Dao et al., 2023).
 
 # %%
 plots.decoding_splits(tiles=12, workers=4)
 
 # %% [markdown]
-# Write it in PyTorch, with an axis for the parts. "At the same time" then means: **no loop over the parts**. The check counts the operations that PyTorch carries out (a view is one, an `einsum` several):
-# 48 parts take no more of them than 2 (120 are allowed, a right answer needs about 30). `torch.softmax` and `torch.logsumexp` may be used here. And it looks for the parts: `splits` is not to be ignored, and some tensor must hold the outputs of all parts side by
+# Write it in PyTorch, with an axis for the parts. "At the same time" then means: **no loop over the parts**. The check
+# counts the operations that PyTorch carries out (a view is one, an `einsum` several): 48 parts take no more of them
+# than 2 (120 are allowed, a right answer needs about 30). `torch.softmax` and `torch.logsumexp` may be used here. And
+# it looks for the parts: `splits` is not to be ignored, and some tensor must hold the outputs of all parts side by
 # side. A real key may be zero. What was added is known by its place.
 #
-# **By hand.** $m = 10$ keys in 4 parts of $\lceil 10/4 \rceil = 3$: 3, 3, 3 and 1. And 5 keys in 4 parts of 2: 2, 2, 1 and 0. The last part is empty,
-# and must not count.
+# **By hand.** $m = 10$ keys in 4 parts of $\lceil 10/4 \rceil = 3$: 3, 3, 3 and 1. And 5 keys in 4 parts of 2: 2, 2, 1
+# and 0. The last part is empty, and must not count.
 #
 # **Predict:** why is the result of 4 parts not equal to that of 1 part in every bit?
 
@@ -1209,8 +1287,8 @@ def flash_decoding(
 # %% [markdown]
 # <details><summary>Hint 1: an axis for the parts</summary>
 #
-# `F.pad(k, (0, 0, 0, extra))` adds rows of zeros. `k.unflatten(-2, (splits, size))` turns m rows into splits × size. The query needs an axis of
-# length 1 there: `q.unsqueeze(-3)`.
+# `F.pad(k, (0, 0, 0, extra))` adds rows of zeros. `k.unflatten(-2, (splits, size))` turns m rows into splits × size.
+# The query needs an axis of length 1 there: `q.unsqueeze(-3)`.
 # </details>
 # <details><summary>Hint 2: rows that were added</summary>
 #
@@ -1218,7 +1296,8 @@ def flash_decoding(
 # </details>
 # <details><summary>Hint 3: merging more than two</summary>
 #
-# The formula of 9.3 with a sum over all parts: weights $e^{L - \max L}$, along the axis of the parts. Leave room for d_v: keep axes with `keepdim=True`.
+# The formula of 9.3 with a sum over all parts: weights $e^{L - \max L}$, along the axis of the parts. Leave room for
+# d_v: keep axes with `keepdim=True`.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "flash_decoding_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
@@ -1236,23 +1315,28 @@ check.flash_decoding(flash_decoding, points=2, cases=hidden.flash_decoding)
 #
 # ## 9.11 Eight bits and outliers  ●●○ · 25 min · 2 points
 #
-# Half the bits are half the bytes, and twice the FLOPs on recent GPUs. FP8 (e4m3) has 3 bits after the point: neighbouring numbers lie up to 12 %
-# apart, so rounding is off by up to 6 %. In a sum of many products such errors partly cancel. One *large* product has one large error, which nothing
-# cancels. And queries and keys of trained models do have outliers: a few features that are far larger than the rest.
+# Half the bits are half the bytes, and twice the FLOPs on recent GPUs. FP8 (e4m3) has 3 bits after the point:
+# neighbouring numbers lie up to 12 % apart, so rounding is off by up to 6 %. In a sum of many products such errors
+# partly cancel. One *large* product has one large error, which nothing cancels. And queries and keys of trained models
+# do have outliers: a few features that are far larger than the rest.
 #
-# The trick of FlashAttention-3 (Shah et al., 2024): turn queries and keys by the same orthogonal matrix $R$. Scores don't change,
+# The trick of FlashAttention-3 (Shah et al., 2024): turn queries and keys by the same orthogonal matrix $R$. Scores
+# don't change,
 #
 # $$(qR)(kR)^\top = q\,R R^\top k^\top = q\,k^\top,$$
 #
-# and an outlier is spread over all features. A good $R$ is random signs, then a Hadamard matrix. That is a matrix of $\pm 1$ with orthogonal
-# rows, built by doubling. (Any matrix of that kind is right here: with its rows in another order, or with the minus in another of the four blocks. The signs come first with each.)
+# and an outlier is spread over all features. A good $R$ is random signs, then a Hadamard matrix. That is a matrix of
+# $\pm 1$ with orthogonal rows, built by doubling. (Any matrix of that kind is right here: with its rows in another
+# order, or with the minus in another of the four blocks. The signs come first with each.)
 #
-# $$H_1 = (1), \qquad H_{2d} = \begin{pmatrix} H_d & H_d \\ H_d & -H_d \end{pmatrix}, \qquad x' = (x \circ \text{signs})\,\frac{H_d}{\sqrt d}$$
+# $$H_1 = (1), \qquad H_{2d} = \begin{pmatrix} H_d & H_d \\ H_d & -H_d \end{pmatrix}, \qquad
+# x' = (x \circ \text{signs})\,\frac{H_d}{\sqrt d}$$
 #
-# **By hand.** $d = 2$, signs $(1, 1)$. The query $(8, 1)$ becomes $(9, 7)/\sqrt 2 = (6.4, 4.9)$: no feature stands out any more. The key $(1, 2)$
-# becomes $(3, -1)/\sqrt 2$. Score before: $8 + 2 = 10$. After: $(27 - 7)/2 = 10$.
+# **By hand.** $d = 2$, signs $(1, 1)$. The query $(8, 1)$ becomes $(9, 7)/\sqrt 2 = (6.4, 4.9)$: no feature stands out
+# any more. The key $(1, 2)$ becomes $(3, -1)/\sqrt 2$. Score before: $8 + 2 = 10$. After: $(27 - 7)/2 = 10$.
 #
-# **Predict:** a token has one feature of 30, the other 63 are near 1. How large is its largest feature after the rotation, about?
+# **Predict:** a token has one feature of 30, the other 63 are near 1. How large is its largest feature after the
+# rotation, about?
 
 # %%
 guess_largest_feature = None  # a number
@@ -1271,7 +1355,7 @@ def hadamard(d: int) -> Float[Tensor, "d d"]:
 def rotate(
     q: Float[Tensor, "*batch n d"], k: Float[Tensor, "*batch m d"], signs: Float[Tensor, "d"]
 ) -> tuple[Float[Tensor, "*batch n d"], Float[Tensor, "*batch m d"]]:
-    """(q ∘ signs) H/√d and (k ∘ signs) H/√d, in the dtype of q and k. `signs` holds +1 and −1, in float32 whatever q is.
+    """(q ∘ signs) H/√d and (k ∘ signs) H/√d, in the dtype of q and k. `signs` holds +1 and −1, always in float32.
     A float32 H/√d is exact enough for q in float64."""
     ### BEGIN SOLUTION
     turn = (signs[:, None] * hadamard(len(signs))).to(q)  # the signs of the features flip rows of H
@@ -1281,11 +1365,13 @@ def rotate(
 # %% [markdown]
 # <details><summary>Hint 1: doubling</summary>
 #
-# Start with a 1×1 matrix of 1. `torch.cat` along dim 1 sets matrices side by side, along dim 0 one below the other. Divide by √d once, at the end.
+# Start with a 1×1 matrix of 1. `torch.cat` along dim 1 sets matrices side by side, along dim 0 one below the other.
+# Divide by √d once, at the end.
 # </details>
 # <details><summary>Hint 2: a test of your own</summary>
 #
-# `hadamard(8) @ hadamard(8).T` must be the identity. And q @ k.T must not change when both are rotated. Matrix and signs must have the dtype of q, which may be 16-bit: `.to(q)`.
+# `hadamard(8) @ hadamard(8).T` must be the identity. And q @ k.T must not change when both are rotated. Matrix and
+# signs must have the dtype of q, which may be 16-bit: `.to(q)`.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "incoherent_rotation_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
@@ -1310,13 +1396,15 @@ plots.rotated_outliers(hadamard, rotate)
 plots.fp8_error(hadamard, rotate)
 
 # %% [markdown]
-# Without outliers there is nothing to gain. With them the error falls to less than half. The rotation costs little: with $H$ in its doubled form it
-# takes $d \log_2 d$ additions a row, and it fits into the step before the kernel, where positions are turned anyway (unit 05).
+# Without outliers there is nothing to gain. With them the error falls to less than half. The rotation costs little:
+# with $H$ in its doubled form it takes $d \log_2 d$ additions a row, and it fits into the step before the kernel, where
+# positions are turned anyway (unit 05).
 #
 # ## 9.12 Measure it: time and memory  ●○○ · 10 min
 #
-# One head, $d = 64$, on your machine: attention in three steps, PyTorch's own fused operator, your 9.4 with tiles of 256, and on a GPU your kernel of
-# 9.8. **Predict** the exponents of $n$ in both pictures: of the time of all, and of the memory of your tiles.
+# One head, $d = 64$, on your machine: attention in three steps, PyTorch's own fused operator, your 9.4 with tiles of
+# 256, and on a GPU your kernel of 9.8. **Predict** the exponents of $n$ in both pictures: of the time of all, and of
+# the memory of your tiles.
 
 # %%
 guess_time_exponent = None  # 1, 2 or 3
@@ -1341,68 +1429,75 @@ plots.time_and_memory({
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# Time grows about like $n^2$ for all: the FLOPs are the same. Memory tells them apart: $n^2$ for the three steps, $n$ or less for
-# the others, whose tiles have a fixed size. On a CPU too your tiles win for long sequences: a tile of scores stays in the processor's cache, and the
-# full matrix no longer fits (its exponent of time is then above 2). On a GPU the Python loop is slow, and that is what the kernel of 9.8 is for.
+# Time grows about like $n^2$ for all: the FLOPs are the same. Memory tells them apart: $n^2$ for the three steps, $n$
+# or less for the others, whose tiles have a fixed size. On a CPU too your tiles win for long sequences: a tile of
+# scores stays in the processor's cache, and the full matrix no longer fits (its exponent of time is then above 2). On a
+# GPU the Python loop is slow, and that is what the kernel of 9.8 is for.
 # </details>
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "why_exact_question", "locked": true, "schema_version": 3, "solution": false}
 # ## 9.13 Why is it exact?  ●●○ · 10 min · 2 points
 #
-# Many fast kinds of attention (unit 10) are approximations. A colleague says: "Flash attention works on pieces of a row, so its softmax must be an
-# approximation too." Explain why it is not. Name the identity that lets it work on pieces, say what is kept between the pieces and why that is
-# enough, and say why two exact implementations can still differ in their last bits.
+# Many fast kinds of attention (unit 10) are approximations. A colleague says: "Flash attention works on pieces of a
+# row, so its softmax must be an approximation too." Explain why it is not. Name the identity that lets it work on
+# pieces, say what is kept between the pieces and why that is enough, and say why two exact implementations can still
+# differ in their last bits.
 #
 # <!-- BEGIN MARK SCHEME -->
 # **Mark scheme (2 points).**
-# - ½ point: the identity $e^{x - m'} = e^{m - m'} e^{x - m}$ (or: a common factor cancels between numerator and denominator), so sums relative to an
-#   old maximum are corrected by one factor, exactly.
-# - ½ point: what is kept: running maximum, running sum and the unnormalised output of each row (or output and logsumexp of each part).
-# - ½ point: why it is enough: numerator and denominator are both plain sums over the keys, a sum can be taken in pieces and in any order, and every
-#   pair of query and key has contributed with its full weight; nothing is left out.
-# - ½ point: floating-point addition isn't associative (and exponentials are rounded), so another order of the same operations gives other last bits; that
-#   is rounding, not approximation.
+# - ½ point: the identity $e^{x - m'} = e^{m - m'} e^{x - m}$ (or: a common factor cancels between numerator and
+#   denominator), so sums relative to an old maximum are corrected by one factor, exactly.
+# - ½ point: what is kept: running maximum, running sum and the unnormalised output of each row (or output and logsumexp
+#   of each part).
+# - ½ point: why it is enough: numerator and denominator are both plain sums over the keys, a sum can be taken in pieces
+#   and in any order, and every pair of query and key has contributed with its full weight; nothing is left out.
+# - ½ point: floating-point addition isn't associative (and exponentials are rounded), so another order of the same
+#   operations gives other last bits; that is rounding, not approximation.
 # <!-- END MARK SCHEME -->
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "why_exact", "locked": false, "points": 2, "schema_version": 3, "solution": true}
-# The output of a query is a quotient of two sums over the keys: $\sum_j e^{S_j} v_j$ over $\sum_j e^{S_j}$. Sums can be taken piece by piece. The
-# only thing that seems to need the whole row is the maximum that is subtracted for safety, and it cancels in the quotient. If it changes from $m$ to
-# $m'$, all old terms change by the same factor, $e^{x - m'} = e^{m - m'} e^{x - m}$, so it is enough to keep the maximum, the sum and the
-# unnormalised output, and to multiply the last two by that factor. No key is left out and no weight is guessed. Last bits can differ because
-# floating-point sums depend on the order in which they are added, and tiles add in another order. A different size of tile changes them too.
+# The output of a query is a quotient of two sums over the keys: $\sum_j e^{S_j} v_j$ over $\sum_j e^{S_j}$. Sums can be
+# taken piece by piece. The only thing that seems to need the whole row is the maximum that is subtracted for safety,
+# and it cancels in the quotient. If it changes from $m$ to $m'$, all old terms change by the same factor,
+# $e^{x - m'} = e^{m - m'} e^{x - m}$, so it is enough to keep the maximum, the sum and the unnormalised output, and to
+# multiply the last two by that factor. No key is left out and no weight is guessed. Last bits can differ because
+# floating-point sums depend on the order in which they are added, and tiles add in another order. A different size of
+# tile changes them too.
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "why_faster_question", "locked": true, "schema_version": 3, "solution": false}
 # ## 9.14 More arithmetic, less time  ●●○ · 10 min · 2 points
 #
-# Flash attention does as many FLOPs as standard attention in the forward pass, or a few more, and clearly more in the backward pass. Yet it is
-# several times faster. Explain how that can be, with at least one number (from 9.1, from the roofline, or your own measurement). Then name a case in
-# which it brings little or nothing, and say why.
+# Flash attention does as many FLOPs as standard attention in the forward pass, or a few more, and clearly more in the
+# backward pass. Yet it is several times faster. Explain how that can be, with at least one number (from 9.1, from the
+# roofline, or your own measurement). Then name a case in which it brings little or nothing, and say why.
 #
 # <!-- BEGIN MARK SCHEME -->
 # **Mark scheme (2 points).**
-# - ½ point: standard attention is limited by memory traffic, not by arithmetic: the n × n matrices travel to and from the large memory four times,
-#   and the units wait.
-# - ½ point: tiles keep scores on the chip, so the traffic falls by about 2B/d (Θ(n²d²/M) against Θ(n² + nd)); recomputing a tile costs FLOPs that
-#   were idle anyway and is cheaper than fetching it.
-# - ½ point: a right number: for instance d/2 = 32 FLOPs per byte at d = 64 in 16 bits against a ridge of 295 on an H100; or the factor of traffic
-#   from 9.1; or an own measurement with its setting.
-# - ½ point: a case with a reason: short sequences (scores fit into the cache, launches and projections dominate); one query with a cache (the keys
-#   must be read once in any case; memory-bound either way); hardware where arithmetic is the limit; large d relative to the chip (small tiles, many
-#   re-reads); a Python loop on a GPU.
+# - ½ point: standard attention is limited by memory traffic, not by arithmetic: the n × n matrices travel to and from
+#   the large memory four times, and the units wait.
+# - ½ point: tiles keep scores on the chip, so the traffic falls by about 2B/d (Θ(n²d²/M) against Θ(n² + nd));
+#   recomputing a tile costs FLOPs that were idle anyway and is cheaper than fetching it.
+# - ½ point: a right number: for instance d/2 = 32 FLOPs per byte at d = 64 in 16 bits against a ridge of 295 on an
+#   H100; or the factor of traffic from 9.1; or an own measurement with its setting.
+# - ½ point: a case with a reason: short sequences (scores fit into the cache, launches and projections dominate); one
+#   query with a cache (the keys must be read once in any case; memory-bound either way); hardware where arithmetic is
+#   the limit; large d relative to the chip (small tiles, many re-reads); a Python loop on a GPU.
 # <!-- END MARK SCHEME -->
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "why_faster", "locked": false, "points": 2, "schema_version": 3, "solution": true}
-# Time is set by arithmetic or by traffic, whichever takes longer. Standard attention does $d$ FLOPs for each number that it moves. With
-# $d = 64$ in 16 bits that is 32 FLOPs a byte, and an H100 could do 295 in the time of one byte: nine tenths of its arithmetic stand idle while four
-# journeys of an $n \times n$ matrix go on. Tiles of $B$ rows move about $2B/d$ times fewer numbers (6 times for $B = 192$), so the same FLOPs no
-# longer wait. In the backward pass the scores are computed a second time. Those FLOPs are cheaper than fetching $n^2$ stored weights. It brings
-# little when a single query reads a long cache: each key and value must be fetched once in any case, and there is no large matrix to save. Short
-# sequences gain little too, because their scores fit into the cache as they are.
+# Time is set by arithmetic or by traffic, whichever takes longer. Standard attention does $d$ FLOPs for each number
+# that it moves. With $d = 64$ in 16 bits that is 32 FLOPs a byte, and an H100 could do 295 in the time of one byte:
+# nine tenths of its arithmetic stand idle while four journeys of an $n \times n$ matrix go on. Tiles of $B$ rows move
+# about $2B/d$ times fewer numbers (6 times for $B = 192$), so the same FLOPs no longer wait. In the backward pass the
+# scores are computed a second time. Those FLOPs are cheaper than fetching $n^2$ stored weights. It brings little when a
+# single query reads a long cache: each key and value must be fetched once in any case, and there is no large matrix to
+# save. Short sequences gain little too, because their scores fit into the cache as they are.
 
 # %% [markdown]
 # ## What you guessed, and what came out
 #
-# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one: there is something to explain.
+# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one:
+# there is something to explain.
 
 # %%
 from helpers.measuring.guesses import guesses
@@ -1427,26 +1522,32 @@ guesses({
 # ## What you have now
 #
 # - Attention waits for memory: $d/2$ FLOPs per byte in 16 bits. Tiles of $B$ rows raise it to about $B$.
-# - **Online softmax**: keep $m_i$ and $\ell_i$; when the maximum grows, multiply what you have by $e^{m_i - m_i^{\text{new}}}$.
-# - **Output and logsumexp** of any set of keys can be merged with those of any other: in tiles, over workers, over machines.
-# - **Backward**: $P = e^{S - L}$ is made again, and $D = \operatorname{rowsum}(dO \circ O)$ replaces the sum over a row.
+# - **Online softmax**: keep $m_i$ and $\ell_i$; when the maximum grows, multiply what you have by
+#   $e^{m_i - m_i^{\text{new}}}$.
+# - **Output and logsumexp** of any set of keys can be merged with those of any other: in tiles, over workers, over
+#   machines.
+# - **Backward**: $P = e^{S - L}$ is made again, and $D = \operatorname{rowsum}(dO \circ O)$ replaces the sum over a
+#   row.
 # - **A kernel** is one row of the walk: offsets, masks, a loop, a store. Two programs must not write the same place.
 # - Whole tiles are skipped if causal, one query is split over its keys, and a rotation makes outliers fit into 8 bits.
 #
 # **Read more**
 #
-# - Dao et al. (2022), *FlashAttention*: sections 2 and 3 are 9.1 to 9.6. Then Dao (2023) and Shah et al. (2024), versions 2 and 3: what was left to gain.
+# - Dao et al. (2022), *FlashAttention*: sections 2 and 3 are 9.1 to 9.6. Then Dao (2023) and Shah et al. (2024),
+#   versions 2 and 3: what was left to gain.
 # - Milakov & Gimelshein (2018), *Online normalizer calculation for softmax*: four pages, and the whole trick.
 # - Rabe & Staats (2021), *Self-attention Does Not Need O(n²) Memory*: the same idea without a kernel.
 # - The Triton tutorial *Fused Attention*, triton-lang.org: a faster relative of your kernel.
 # - Dao et al. (2023), *Flash-Decoding for long-context inference*, a blog post of pytorch.org: 9.10.
 #
-# **Next:** attention is now exact and fast, and it still looks at $n^2$ pairs. Unit 10 asks which of them can be left out.
+# **Next:** attention is now exact and fast, and it still looks at $n^2$ pairs. Unit 10 asks which of them can be left
+# out.
 
 # %% [markdown]
 # ## Where you stand
 #
-# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here once more.
+# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here
+# once more.
 
 # %%
 check.progress(unit=9)

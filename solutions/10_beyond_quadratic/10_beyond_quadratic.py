@@ -9,9 +9,10 @@
 # %% [markdown]
 # # 10 · Beyond quadratic
 #
-# Full attention lets every token read every token, and pays for $n^2$ pairs. At 1000 tokens that is cheap. At 100,000 tokens it costs
-# more than everything else together. There are three ways out: leave pairs out, sum the keys up, or move a pair of brackets. The third
-# one ends in a memory of fixed size, and then the question is what such a memory should forget.
+# Full attention lets every token read every token, and pays for $n^2$ pairs. At 1000 tokens that is cheap. At 100,000
+# tokens it costs more than everything else together. There are three ways out: leave pairs out, sum the keys up, or
+# move a pair of brackets. The third one ends in a memory of fixed size, and then the question is what such a memory
+# should forget.
 #
 # **After this unit you can**
 # - compute attention in a band in $O(n\,w\,d)$, with global tokens where news has to travel far;
@@ -21,15 +22,20 @@
 # - let its memory fade (RetNet, Mamba-2) or correct itself (DeltaNet), and say which of them can replace what it knows;
 # - predict the cost of each, count it, measure it, and choose.
 #
-# **How to work.** For each kind of attention: predict how it grows, write it, and let the check count what it really does. A right
-# output is not enough here. A hidden $n \times n$ matrix is found, on texts much longer than any window. You have about 3½ hours, and 25 points to earn.
+# **How to work.** For each kind of attention: predict how it grows, write it, and let the check count what it really
+# does. A right output is not enough here. A hidden $n \times n$ matrix is found, on texts much longer than any window.
+# You have about 3½ hours, and 25 points to earn.
 #
-# **For all functions here:** `*batch` stands for any number of axes in front, none included. Leave all inputs unchanged (tables, γ and β too), and return the result in their dtype (the checks also
-# use float64). Where there is a softmax, scores may be large, above 0 and below: tens of thousands. (So a mask of $-10^4$ is too weak. $-\infty$ never is, and $-10^9$ is low enough here.) All functions of PyTorch may be used. Gradients are checked, in float64. So don't overwrite
-# what the backward pass needs: `state = state + new` is fine, `state += new` is not. (To fill rows of an empty output one by one is fine.)
+# **For all functions here:** `*batch` stands for any number of axes in front, none included. Leave all inputs unchanged
+# (tables, γ and β too), and return the result in their dtype (the checks also use float64). Where there is a softmax,
+# scores may be large, above 0 and below: tens of thousands. (So a mask of $-10^4$ is too weak. $-\infty$ never is, and
+# $-10^9$ is low enough here.) All functions of PyTorch may be used. Gradients are checked, in float64. So don't
+# overwrite what the backward pass needs: `state = state + new` is fine, `state += new` is not. (To fill rows of an
+# empty output one by one is fine.)
 #
-# **Letters.** Besides $n$, $m$, $d$ and $d_v$: $w$ neighbours on each side, $g$ global tokens, $r$ summaries, $\gamma_t$ what is left after a step, $\beta_t$ how much of a
-# correction is written. In 10.3 a query has $c$ slots; from 10.5 on a chunk has $c$ tokens. (Unit 00 has the conventions of the whole course.)
+# **Letters.** Besides $n$, $m$, $d$ and $d_v$: $w$ neighbours on each side, $g$ global tokens, $r$ summaries,
+# $\gamma_t$ what is left after a step, $\beta_t$ how much of a correction is written. In 10.3 a query has $c$ slots;
+# from 10.5 on a chunk has $c$ tokens. (Unit 00 has the conventions of the whole course.)
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -48,9 +54,10 @@ setup()
 # %% [markdown]
 # ## 10.1 A window  ●●○ · 25 min · 3 points
 #
-# Most of what a word needs stands near it. So let token $i$ read only the tokens $j$ with $\lvert i - j\rvert \le w$: $w$ neighbours to the
-# left, $w$ to the right, and itself (Beltagy et al., 2020, section 3.1). RandomArg as a matrix, the allowed pairs form a **band**. At the ends the window is cut off.
-# Apart from that it is the attention of unit 02, in 10.2 and 10.3 too: scores $q \cdot k / \sqrt d$, and a softmax over the keys that are allowed.
+# Most of what a word needs stands near it. So let token $i$ read only the tokens $j$ with $\lvert i - j\rvert \le w$:
+# $w$ neighbours to the left, $w$ to the right, and itself (Beltagy et al., 2020, section 3.1). Drawn as a matrix, the
+# allowed pairs form a **band**. At the ends the window is cut off. Apart from that it is the attention of unit 02, in
+# 10.2 and 10.3 too: scores $q \cdot k / \sqrt d$, and a softmax over the keys that are allowed.
 #
 # You write the second picture of this row now, the third in 10.2 and the fourth in 10.3.
 
@@ -58,20 +65,24 @@ setup()
 plots.attention_patterns(n=25, w=2, g=1)
 
 # %% [markdown]
-# A mask gives the right output, and saves nothing: all $n^2$ scores are computed and most are thrown away. To save work, never
-# compute a score outside the band. Store the band as a *table*: row $i$ holds the keys of token $i$, one slot each.
+# A mask gives the right output, and saves nothing: all $n^2$ scores are computed and most are thrown away. To save
+# work, never compute a score outside the band. Store the band as a *table*: row $i$ holds the keys of token $i$, one
+# slot each.
 #
-# Two rules, where the window is much narrower than the text: no query scores all $n$ keys, and no tensor holds a number for each of the $n \times n$ pairs, in the backward pass either. The check counts both where $w$ is much smaller than $n$, and nowhere else.
-# $w$ is any whole number from 0 on: with $w = 0$ each token reads itself alone, and a window wider than the text reads all of it.
+# Two rules, where the window is much narrower than the text: no query scores all $n$ keys, and no tensor holds a number
+# for each of the $n \times n$ pairs, in the backward pass either. The check counts both where $w$ is much smaller than
+# $n$, and nowhere else. $w$ is any whole number from 0 on: with $w = 0$ each token reads itself alone, and a window
+# wider than the text reads all of it.
 #
-# **By hand.** $n = 6$, $w = 1$: the four tokens in the middle read 3 keys, the two at the ends 2. That is 16 of 36 pairs. The table
-# has $6 \cdot 3 = 18$ slots, and 2 of them hold no key.
+# **By hand.** $n = 6$, $w = 1$: the four tokens in the middle read 3 keys, the two at the ends 2. That is 16 of 36
+# pairs. The table has $6 \cdot 3 = 18$ slots, and 2 of them hold no key.
 
 # %%
 plots.window_slots(n=7, w=2)
 
 # %% [markdown]
-# **Predict:** with $n = 4096$ and $w = 128$, how many times fewer scores than $n^2$? And if $n$ doubles, by what factor does the work grow?
+# **Predict:** with $n = 4096$ and $w = 128$, how many times fewer scores than $n^2$? And if $n$ doubles, by what factor
+# does the work grow?
 
 # %%
 guess_times_fewer = None  # a number
@@ -95,18 +106,18 @@ def local_attention(
 # %% [markdown]
 # <details><summary>Hint 1: the table of keys</summary>
 #
-# `torch.arange(n)[:, None] + torch.arange(-w, w + 1)` is the table of the picture above, with numbers below 0 and above n − 1 in the
-# empty slots. Indexing with a table gathers: `k[..., table, :]` has shape (…, n, 2w + 1, d).
+# `torch.arange(n)[:, None] + torch.arange(-w, w + 1)` is the table of the picture above, with numbers below 0 and above
+# n − 1 in the empty slots. Indexing with a table gathers: `k[..., table, :]` has shape (…, n, 2w + 1, d).
 # </details>
 # <details><summary>Hint 2: one query, its own keys</summary>
 #
-# You want n small products, each of one query with its own 2w + 1 keys. `@` treats all axes but the last two as a batch: which shape
-# must q get?
+# You want n small products, each of one query with its own 2w + 1 keys. `@` treats all axes but the last two as a
+# batch: which shape must q get?
 # </details>
 # <details><summary>Hint 3: other ways</summary>
 #
-# `F.pad` and `unfold` make the windows without an index. Or cut the queries into blocks and give each block its neighbours' keys. Or
-# loop over the tokens with slices. All are right if no query scores all n keys.
+# `F.pad` and `unfold` make the windows without an index. Or cut the queries into blocks and give each block its
+# neighbours' keys. Or loop over the tokens with slices. All are right if no query scores all n keys.
 # </details>
 # <details><summary>If only the first and last rows are wrong</summary>
 #
@@ -121,9 +132,9 @@ check.local_attention(local_attention, points=3, cases=hidden.local_attention)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Measure it.** Both lines compute the same output, here with $w = 8$ and $d = 16$. The exponent in the legend is the slope of the line: 2 means that twice the
-# length costs four times as much. If you gathered keys, your largest tensor holds $n(2w + 1)d$ numbers. With these sizes it is smaller than $n^2$ only from
-# $n = 17 \cdot 16 = 272$ on.
+# **Measure it.** Both lines compute the same output, here with $w = 8$ and $d = 16$. The exponent in the legend is the
+# slope of the line: 2 means that twice the length costs four times as much. If you gathered keys, your largest tensor
+# holds $n(2w + 1)d$ numbers. With these sizes it is smaller than $n^2$ only from $n = 17 \cdot 16 = 272$ on.
 #
 # <details><summary>Your prediction</summary>
 #
@@ -137,21 +148,25 @@ plots.local_growth(local_attention, lengths=[128, 256, 512, 1024], d=16, w=8)
 # %% [markdown]
 # ## 10.2 A few tokens that read everything  ●●○ · 20 min · 3 points
 #
-# In a band, news travels $w$ tokens a layer. From one end of 4096 tokens to the other with $w = 128$ takes 32 layers. The way out of
-# Longformer (Beltagy et al., 2020): let the first $g$ tokens be **global**. They read all tokens, and all tokens read them. Any two tokens are then
-# two steps apart. A token that stands for the whole text, such as BERT's `[CLS]`, is a natural choice.
+# In a band, news travels $w$ tokens a layer. From one end of 4096 tokens to the other with $w = 128$ takes 32 layers.
+# The way out of Longformer (Beltagy et al., 2020): let the first $g$ tokens be **global**. They read all tokens, and
+# all tokens read them. Any two tokens are then two steps apart. A token that stands for the whole text, such as BERT's
+# `[CLS]`, is a natural choice.
 
 # %%
 plots.window_film()
 
 # %% [markdown]
-# For the other tokens the global keys join the window, in *one* softmax. Careful near the start: a global token may stand in a window
-# too. It is one key, and gets one share. $g$ is any whole number from 0 (a window alone) to $n$ (full attention). The rules of 10.1 hold, but for the rows of the global
-# tokens: only these $g$ queries score all $n$ keys, and no tensor holds a number for each of the $n \times n$ pairs.
+# For the other tokens the global keys join the window, in *one* softmax. Careful near the start: a global token may
+# stand in a window too. It is one key, and gets one share. $g$ is any whole number from 0 (a window alone) to $n$ (full
+# attention). The rules of 10.1 hold, but for the rows of the global tokens: only these $g$ queries score all $n$ keys,
+# and no tensor holds a number for each of the $n \times n$ pairs.
 #
-# **By hand.** $n = 9$, $w = 1$, $g = 2$. Tokens 0 and 1 read 9 keys. Token 5 reads 0, 1, 4, 5, 6. Token 2 reads 0, 1, 2, 3: four keys, not five.
+# **By hand.** $n = 9$, $w = 1$, $g = 2$. Tokens 0 and 1 read 9 keys. Token 5 reads 0, 1, 4, 5, 6. Token 2 reads 0, 1,
+# 2, 3: four keys, not five.
 #
-# **Predict:** the band costs $n(2w + 1)$ slots. What do $g$ global tokens add? Give a number for $n = 4096$, $w = 128$, $g = 2$.
+# **Predict:** the band costs $n(2w + 1)$ slots. What do $g$ global tokens add? Give a number for $n = 4096$, $w = 128$,
+# $g = 2$.
 
 # %%
 guess_added_slots = None  # a number
@@ -181,12 +196,13 @@ def global_local_attention(
 # %% [markdown]
 # <details><summary>Hint 1: two kinds of rows</summary>
 #
-# The first g rows are plain attention of g queries to all n keys. Compute the other rows by themselves and join the two with
-# `torch.cat`.
+# The first g rows are plain attention of g queries to all n keys. Compute the other rows by themselves and join the two
+# with `torch.cat`.
 # </details>
 # <details><summary>Hint 2: one longer table</summary>
 #
-# For the other rows put g columns in front of the window's table: 0, 1, …, g − 1 in every row. Which slots of the window are then invalid?
+# For the other rows put g columns in front of the window's table: 0, 1, …, g − 1 in every row. Which slots of the
+# window are then invalid?
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "global_local_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -201,7 +217,8 @@ check.global_local(global_local_attention, points=3, cases=hidden.global_local)
 #
 # <details><summary>Your prediction</summary>
 #
-# $2\,g\,n$, nearly, so about 16,000: each of the $n - g$ other tokens has $g$ slots more, and each of the $g$ global tokens has $n$ instead of $2w + 1$.
+# $2\,g\,n$, nearly, so about 16,000: each of the $n - g$ other tokens has $g$ slots more, and each of the $g$ global
+# tokens has $n$ instead of $2w + 1$.
 # </details>
 
 # %%
@@ -212,41 +229,48 @@ plots.hops(global_local_attention, n=64, w=4)
 # The global token hears of it in layer 1 and tells everybody in layer 2. All of it goes through one vector of width
 # $d$. The next section spreads that load.
 #
-# **BigBird** (Zaheer et al., 2020) has your window and your global tokens, and a third part: every token reads a few keys drawn at random. In a graph with random edges no
-# two tokens are many steps apart, so news travels along many paths, and not through the global tokens alone. With a constant number of each the cost stays linear in $n$. What is lost: no
-# pattern with about $n$ pairs does all that full attention does in as few layers. The authors name a task that one full layer solves, and that takes such patterns about $n$ layers (section 3.4, under
-# a standard assumption on complexity).
+# **BigBird** (Zaheer et al., 2020) has your window and your global tokens, and a third part: every token reads a few
+# keys drawn at random. In a graph with random edges no two tokens are many steps apart, so news travels along many
+# paths, and not through the global tokens alone. With a constant number of each the cost stays linear in $n$. What is
+# lost: no pattern with about $n$ pairs does all that full attention does in as few layers. The authors name a task that
+# one full layer solves, and that takes such patterns about $n$ layers (section 3.4, under a standard assumption on
+# complexity).
 #
 # ## 10.3 Every pair in two layers, √n keys each  ●●○ · 25 min · 3 points
 #
-# Can every token reach every other in two layers if *no* token reads more than about $\sqrt n$ keys? Count first. If no token may read more than $u$ keys, two layers bring it news
-# of at most $u \cdot u$ tokens. For all $n$ of them $u$ must be at least $\sqrt n$: no smaller cap will do.
+# Can every token reach every other in two layers if *no* token reads more than about $\sqrt n$ keys? Count first. If no
+# token may read more than $u$ keys, two layers bring it news of at most $u \cdot u$ tokens. For all $n$ of them $u$
+# must be at least $\sqrt n$: no smaller cap will do.
 #
-# The strided pattern of Sparse Transformers (Child et al., 2019, section 4.3; causal there) comes near it: no token reads as many as $3\lceil\sqrt n\,\rceil$ keys.
-# With $s = \lceil\sqrt n\,\rceil$, token $i$ reads
+# The strided pattern of Sparse Transformers (Child et al., 2019, section 4.3; causal there) comes near it: no token
+# reads as many as $3\lceil\sqrt n\,\rceil$ keys. With $s = \lceil\sqrt n\,\rceil$, token $i$ reads
 #
 # - its **window**: all $j$ with $\lvert i - j\rvert < s$;
 # - its **column**: all $j$ with $i - j$ divisible by $s$.
 #
-# Column first, then window: jump to the neighbourhood, then walk. (If one token may read everything, fewer pairs are enough: the global token of 10.2 connects all
-# tokens with about $3n$ of them.)
+# Column first, then window: jump to the neighbourhood, then walk. (If one token may read everything, fewer pairs are
+# enough: the global token of 10.2 connects all tokens with about $3n$ of them.)
 #
-# **By hand.** $n = 16$, $s = 4$. Token 5 reads 2, 3, …, 8 and of its column 1, 9, 13 as well: 10 keys. To hear of token 15 it reads 13, which reads
-# 15. Why is a window of $s/2$ to each side not enough?
+# **By hand.** $n = 16$, $s = 4$. Token 5 reads 2, 3, …, 8 and of its column 1, 9, 13 as well: 10 keys. To hear of token
+# 15 it reads 13, which reads 15. Why is a window of $s/2$ to each side not enough?
 #
 # <details><summary>Look at the ends</summary>
 #
-# In the middle it is: of $i$'s column, one token is never more than $s/2$ away. But with $n = 16$ token 0 has the column 0, 4, 8, 12, and with a window of 2 token 12 reads up
-# to 14. None of the tokens that token 0 reads reads token 15.
+# In the middle it is: of $i$'s column, one token is never more than $s/2$ away. But with $n = 16$ token 0 has the
+# column 0, 4, 8, 12, and with a window of 2 token 12 reads up to 14. None of the tokens that token 0 reads reads
+# token 15.
 # </details>
 #
-# **(a)** `strided_keys(n)` returns the pattern: for each token the list of the keys it reads. Any pattern gets the points if it has four
-# properties: different keys from $0 … n-1$ in each list; every token reads itself; no token reads more than $3\lceil\sqrt n\,\rceil$ keys; two
-# layers connect every pair. ($n \ge 1$. The factor 3 is the limit; the strided pattern is one of several that keep it, with $s = \lfloor\sqrt n\rfloor$ too.)
+# **(a)** `strided_keys(n)` returns the pattern: for each token the list of the keys it reads. Any pattern gets the
+# points if it has four properties: different keys from $0 … n-1$ in each list; every token reads itself; no token reads
+# more than $3\lceil\sqrt n\,\rceil$ keys; two layers connect every pair. ($n \ge 1$. The factor 3 is the limit; the
+# strided pattern is one of several that keep it, with $s = \lfloor\sqrt n\rfloor$ too.)
 #
-# **(b)** `gathered_attention` computes attention of $n$ queries to $m$ keys for *any* pattern. It is given as a table with $c$ slots a row: `keys[i]` holds the keys of query $i$, and
-# `allowed[i]` says which slots count. The lists have different lengths, so some slots of a row are not allowed; they may stand anywhere in it, and hold any number from
-# $0 … m-1$. Every row has at least one slot that is allowed, and no key stands in two of these. The rules of 10.1 hold: no query scores all $m$ keys, and there is no tensor of $n \times m$ elements.
+# **(b)** `gathered_attention` computes attention of $n$ queries to $m$ keys for *any* pattern. It is given as a table
+# with $c$ slots a row: `keys[i]` holds the keys of query $i$, and `allowed[i]` says which slots count. The lists have
+# different lengths, so some slots of a row are not allowed; they may stand anywhere in it, and hold any number from
+# $0 … m-1$. Every row has at least one slot that is allowed, and no key stands in two of these. The rules of 10.1 hold:
+# no query scores all $m$ keys, and there is no tensor of $n \times m$ elements.
 
 # %% nbgrader={"grade": false, "grade_id": "strided_sparse", "locked": false, "schema_version": 3, "solution": true}
 def strided_keys(n: int) -> list[list[int]]:
@@ -279,12 +303,13 @@ def gathered_attention(
 # %% [markdown]
 # <details><summary>Hint for (a): once each</summary>
 #
-# Window and column overlap, at least in token i itself. A Python set holds each number once. `range(i % s, n, s)` is the whole column.
+# Window and column overlap, at least in token i itself. A Python set holds each number once. `range(i % s, n, s)` is
+# the whole column.
 # </details>
 # <details><summary>Hint for (a): a test of your own</summary>
 #
-# Turn the lists into a mask of zeros and ones. Entry (i, j) of `mask @ mask` counts the ways from i to j in two layers. Which entries may be
-# 0?
+# Turn the lists into a mask of zeros and ones. Entry (i, j) of `mask @ mask` counts the ways from i to j in two layers.
+# Which entries may be 0?
 # </details>
 # <details><summary>Hint for (b)</summary>
 #
@@ -314,31 +339,38 @@ plots.strided_growth(strided_keys, gathered_attention, lengths=[64, 144, 324, 72
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# A slope of 1.5: $n\sqrt n = n^{1.5}$. If you gathered keys, your line in the right picture lies above the grey one: the table holds about $3\sqrt n\,n\,d$ numbers. With $d = 16$ that is less than $n^2$ only from about $n = 48^2 = 2304$ on.
+# A slope of 1.5: $n\sqrt n = n^{1.5}$. If you gathered keys, your line in the right picture lies above the grey one:
+# the table holds about $3\sqrt n\,n\,d$ numbers. With $d = 16$ that is less than $n^2$ only from about
+# $n = 48^2 = 2304$ on.
 # </details>
 #
-# Gathering has a price that FLOPs don't show. The table of gathered keys holds $n\,c\,d$ numbers, and scattered memory is slow to read. That is why
-# real kernels work on *blocks* of neighbouring keys, BigBird's among them. (Your `gathered_attention` computes the rows of BigBird's pattern as well, from a table of each token's
-# window, global and random keys. Only the rows of the global tokens, which read everything, are plain attention, as in 10.2.)
+# Gathering has a price that FLOPs don't show. The table of gathered keys holds $n\,c\,d$ numbers, and scattered memory
+# is slow to read. That is why real kernels work on *blocks* of neighbouring keys, BigBird's among them. (Your
+# `gathered_attention` computes the rows of BigBird's pattern as well, from a table of each token's window, global and
+# random keys. Only the rows of the global tokens, which read everything, are plain attention, as in 10.2.)
 #
 # ## 10.4 A summary of the keys  ●○○ · 10 min · 2 points
 #
-# So far pairs were left out. Linformer (Wang et al., 2020, equation 7) leaves none out and makes the list shorter: $m$ keys are mixed down to $r$ before any query
-# sees them, and the values likewise. $E$ and $F$ are learned matrices of shape $r \times m$:
+# So far pairs were left out. Linformer (Wang et al., 2020, equation 7) leaves none out and makes the list shorter: $m$
+# keys are mixed down to $r$ before any query sees them, and the values likewise. $E$ and $F$ are learned matrices of
+# shape $r \times m$:
 #
 # $$\operatorname{softmax}\!\left(\frac{q\,(E k)^\top}{\sqrt d}\right) F v$$
 #
-# (The paper's letter for $r$ is $k$, which is taken here. In the code the two matrices are `e` and `f`, because `F` is `torch.nn.functional` there.) No tensor of $n \times m$
-# elements may be made. PyTorch's own `F.scaled_dot_product_attention` may be used.
+# (The paper's letter for $r$ is $k$, which is taken here. In the code the two matrices are `e` and `f`, because `F` is
+# `torch.nn.functional` there.) No tensor of $n \times m$ elements may be made. PyTorch's own
+# `F.scaled_dot_product_attention` may be used.
 #
-# **By hand.** One feature, four keys 1, 3, 10, 20, and $E$ with the rows (½, ½, 0, 0) and (0, 0, ½, ½). Then $E k$ is 2 and 15: two summaries of two keys
-# each. $E$ stands on the *left*: it mixes rows, that is positions. A matrix on the right would mix features, and the list would be as long as before.
+# **By hand.** One feature, four keys 1, 3, 10, 20, and $E$ with the rows (½, ½, 0, 0) and (0, 0, ½, ½). Then $E k$ is 2
+# and 15: two summaries of two keys each. $E$ stands on the *left*: it mixes rows, that is positions. A matrix on the
+# right would mix features, and the list would be as long as before.
 
 # %%
 plots.summary_shapes(n=12, r=3, d=4)
 
 # %% [markdown]
-# **Predict:** with $n = m = 4096$ and $r = 256$, how many scores are left? Could a model that writes a text, one token after the other, use such a layer?
+# **Predict:** with $n = m = 4096$ and $r = 256$, how many scores are left? Could a model that writes a text, one token
+# after the other, use such a layer?
 
 # %%
 guess_scores_left = None  # a number
@@ -373,28 +405,30 @@ check.low_rank_attention(low_rank_attention, points=2, cases=hidden.low_rank_att
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **See it.** How good is a summary? Here $E$ and $F$ take plain means over stretches of the sequence, and the output is compared with full attention.
-# The answer depends on the tokens.
+# **See it.** How good is a summary? Here $E$ and $F$ take plain means over stretches of the sequence, and the output is
+# compared with full attention. The answer depends on the tokens.
 
 # %%
 torch.manual_seed(0)
 plots.summary_error(low_rank_attention, ranks=[4, 8, 16, 32, 64, 128, 256])
 
 # %% [markdown]
-# If neighbours resemble each other, a fraction of the keys says nearly everything. If every token has news of its own, a summary must lose some
-# of it. Two more limits: $E$ has a fixed number of columns, so the length is fixed, and a summary of *all* positions contains the future, so the causal form is
-# lost.
+# If neighbours resemble each other, a fraction of the keys says nearly everything. If every token has news of its own,
+# a summary must lose some of it. Two more limits: $E$ has a fixed number of columns, so the length is fixed, and a
+# summary of *all* positions contains the future, so the causal form is lost.
 #
 # <details><summary>Your prediction</summary>
 #
-# $4096 \cdot 256$, about one million, 16 times fewer than $4096^2$. And no: a model that writes would read summaries of text that it hasn't written yet.
+# $4096 \cdot 256$, about one million, 16 times fewer than $4096^2$. And no: a model that writes would read summaries of
+# text that it hasn't written yet.
 # </details>
 #
 # ## 10.5 Moving the brackets: linear attention  ●●● · 40 min · 4 points
 #
-# What forces us to make the $n \times n$ scores? Only the softmax: it stands between $q k^\top$ and $v$. Replace $e^{q \cdot k}$ by a product of *features*,
-# $\varphi(q) \cdot \varphi(k)$, with $\varphi$ applied to every entry. Then nothing stands in between, and the brackets of the matrix products can be moved as we like
-# (Katharopoulos et al., 2020, section 3.2):
+# What forces us to make the $n \times n$ scores? Only the softmax: it stands between $q k^\top$ and $v$. Replace
+# $e^{q \cdot k}$ by a product of *features*, $\varphi(q) \cdot \varphi(k)$, with $\varphi$ applied to every entry. Then
+# nothing stands in between, and the brackets of the matrix products can be moved as we like (Katharopoulos et al.,
+# 2020, section 3.2):
 #
 # $$\big(\varphi(q)\,\varphi(k)^\top\big)\,v \;=\; \varphi(q)\,\big(\varphi(k)^\top v\big)$$
 
@@ -402,29 +436,41 @@ plots.summary_error(low_rank_attention, ranks=[4, 8, 16, 32, 64, 128, 256])
 plots.brackets(n=10, d=3)
 
 # %% [markdown]
-# The inner product on the right is $d \times d_v$, however long the sequence is. Weights must be positive and sum to 1. So $\varphi$ must be positive, for instance
-# $\varphi(x) = \operatorname{elu}(x) + 1$, and each row is divided by the sum of its weights, the **normaliser**. There is no $1/\sqrt d$: it
-# was there for the softmax. And nothing is added to the normaliser: $\varphi$ is positive, so on paper it is never 0. (The paper's code adds a small number, which shows where all features are
-# small. On a computer $\operatorname{elu}(x) + 1$ is rounded to exactly 0 from about $x = -17$ down, in float64 from $-37$. The entries of `q` and `k` are moderate here, from about $-15$ to 15.)
+# The inner product on the right is $d \times d_v$, however long the sequence is. Weights must be positive and sum to 1.
+# So $\varphi$ must be positive, for instance $\varphi(x) = \operatorname{elu}(x) + 1$, and each row is divided by the
+# sum of its weights, the **normaliser**. There is no $1/\sqrt d$: it was there for the softmax. And nothing is added to
+# the normaliser: $\varphi$ is positive, so on paper it is never 0. (The paper's code adds a small number, which shows
+# where all features are small. On a computer $\operatorname{elu}(x) + 1$ is rounded to exactly 0 from about $x = -17$
+# down, in float64 from $-37$. The entries of `q` and `k` are moderate here, from about $-15$ to 15.)
 #
-# $$\text{out}_i = \frac{\varphi(q_i)\,S}{\varphi(q_i) \cdot z}, \qquad S = \sum_j \varphi(k_j)^\top v_j, \qquad z = \sum_j \varphi(k_j)$$
+# $$\text{out}_i = \frac{\varphi(q_i)\,S}{\varphi(q_i) \cdot z}, \qquad S = \sum_j \varphi(k_j)^\top v_j, \qquad
+# z = \sum_j \varphi(k_j)$$
 #
-# **By hand.** Two keys with features (2, 1) and (1, 3), values 10 and 40. $S = (2 \cdot 10 + 1 \cdot 40,\; 1 \cdot 10 + 3 \cdot 40) = (60, 130)$ and $z = (3, 4)$. A query
-# with features (1, 2) gets $(60 + 260)/(3 + 8) = 320/11 = 29.1$. The other way round: its weights are 4 and 7, and $(4 \cdot 10 + 7 \cdot 40)/11$ is 29.1 again.
+# **By hand.** Two keys with features (2, 1) and (1, 3), values 10 and 40.
+# $S = (2 \cdot 10 + 1 \cdot 40,\; 1 \cdot 10 + 3 \cdot 40) = (60, 130)$ and $z = (3, 4)$. A query with features (1, 2)
+# gets $(60 + 260)/(3 + 8) = 320/11 = 29.1$. The other way round: its weights are 4 and 7, and
+# $(4 \cdot 10 + 7 \cdot 40)/11$ is 29.1 again.
 #
 # **(a)** `linear_attention`: every query reads all keys, in $O((n + m)\,d\,d_v)$.
 #
 # **(b)** `recurrent_linear_attention`, the causal form. Token $t$ may read tokens $0 … t$, so its sums end there:
 #
-# $$S_t = S_{t-1} + \varphi(k_t)^\top v_t, \qquad z_t = z_{t-1} + \varphi(k_t), \qquad \text{out}_t = \frac{\varphi(q_t)\,S_t}{\varphi(q_t) \cdot z_t}$$
+# $$S_t = S_{t-1} + \varphi(k_t)^\top v_t, \qquad z_t = z_{t-1} + \varphi(k_t), \qquad
+# \text{out}_t = \frac{\varphi(q_t)\,S_t}{\varphi(q_t) \cdot z_t}$$
 #
-# This is an **RNN** with the matrix $S$ as its state, and nothing grows with $n$. Note that the state is updated first and read then: a token reads itself. A loop is the plain way.
-# Cumulative sums over the tokens count too, and may keep all states, $n\,d\,d_v$ numbers. The work must stay $O(n\,d\,d_v)$. A triangle of $n \times n$ weights doesn't, and neither does a sum over the whole past for every token.
+# This is an **RNN** with the matrix $S$ as its state, and nothing grows with $n$. Note that the state is updated first
+# and read then: a token reads itself. A loop is the plain way. Cumulative sums over the tokens count too, and may keep
+# all states, $n\,d\,d_v$ numbers. The work must stay $O(n\,d\,d_v)$. A triangle of $n \times n$ weights doesn't, and
+# neither does a sum over the whole past for every token.
 #
-# **(c)** `chunked_linear_attention`, the middle way that is used in practice (Hua et al., 2022). Cut the sequence into chunks of $c$ tokens. What lies *before* the chunk comes from
-# the state. What lies *inside* it comes from a $c \times c$ triangle of scores. Then the whole chunk is added to the state. Work: $O(n\,d\,d_v + n\,c\,(d + d_v))$. The check counts PyTorch's
-# operations: up to 120 for each of the $n/c$ chunks. Plain answers take 20 to 70; a loop over the 25 tokens of a chunk takes more. (An `einsum` counts as the 5 to 12 operations that it is made of.) All chunks at once is fine. (Cut off the rows that fill up the last chunk *before* you divide: their 0/0 spoils the gradients.) Where you
-# use running sums, shift them and don't take a chunk's own sum off again: a large number that was added and taken off has cost the small ones their digits. $c$ may be larger than $n$.
+# **(c)** `chunked_linear_attention`, the middle way that is used in practice (Hua et al., 2022). Cut the sequence into
+# chunks of $c$ tokens. What lies *before* the chunk comes from the state. What lies *inside* it comes from a
+# $c \times c$ triangle of scores. Then the whole chunk is added to the state. Work: $O(n\,d\,d_v + n\,c\,(d + d_v))$.
+# The check counts PyTorch's operations: up to 120 for each of the $n/c$ chunks. Plain answers take 20 to 70; a loop
+# over the 25 tokens of a chunk takes more. (An `einsum` counts as the 5 to 12 operations that it is made of.) All
+# chunks at once is fine. (Cut off the rows that fill up the last chunk *before* you divide: their 0/0 spoils the
+# gradients.) Where you use running sums, shift them and don't take a chunk's own sum off again: a large number that was
+# added and taken off has cost the small ones their digits. $c$ may be larger than $n$.
 
 # %% nbgrader={"grade": false, "grade_id": "feature_map", "locked": true, "schema_version": 3, "solution": false}
 def phi(x):
@@ -490,12 +536,13 @@ def chunked_linear_attention(
 # </details>
 # <details><summary>Hint 3 for (b): an outer product</summary>
 #
-# $\varphi(k_t)^\top v_t$ is a column times a row, (d, 1) times (1, d_v). With a slice `t : t + 1` the axes stay, and `@` does it.
+# $\varphi(k_t)^\top v_t$ is a column times a row, (d, 1) times (1, d_v). With a slice `t : t + 1` the axes stay, and
+# `@` does it.
 # </details>
 # <details><summary>Hint 4 for (c): two parts of everything</summary>
 #
-# Numerator and normaliser each have a part from the state and a part from the triangle. Read the state before you add the chunk to it, or the chunk
-# counts twice.
+# Numerator and normaliser each have a part from the state and a part from the triangle. Read the state before you add
+# the chunk to it, or the chunk counts twice.
 # </details>
 # <details><summary>If you see NaN in the first row</summary>
 #
@@ -519,11 +566,13 @@ plots.linear_growth(linear_attention, lengths=[128, 256, 512, 1024], d=16)
 plots.three_forms(recurrent_linear_attention, chunked_linear_attention, n=80, d=8, c=16)
 
 # %% [markdown]
-# **Back to unit 01.** There an RNN had to wait for its own past, and attention did not. Here one function is both. In training it runs in parallel, because
-# all tokens are known. While it writes it runs as an RNN, and keeps a state of fixed size instead of a growing cache of keys and values (unit 08). The state is a
-# *linear* recurrence, $S_t = 1 \cdot S_{t-1} + b_t$, so even the scan of unit 01 applies.
+# **Back to unit 01.** There an RNN had to wait for its own past, and attention did not. Here one function is both. In
+# training it runs in parallel, because all tokens are known. While it writes it runs as an RNN, and keeps a state of
+# fixed size instead of a growing cache of keys and values (unit 08). The state is a *linear* recurrence,
+# $S_t = 1 \cdot S_{t-1} + b_t$, so even the scan of unit 01 applies.
 #
-# **Predict:** after how many tokens does the state of a head with $d = 64$ become smaller than a cache of keys and values?
+# **Predict:** after how many tokens does the state of a head with $d = 64$ become smaller than a cache of keys and
+# values?
 
 # %%
 guess_state_smaller = None  # a number
@@ -537,60 +586,77 @@ plots.state_or_cache(d=64, lengths=[1, 4, 16, 64, 256, 1024, 4096, 16384])
 # After 33 tokens: the state has $64 \cdot 64$ numbers and $z$ another 64, the cache 128 for each token.
 # </details>
 #
-# **Which chunk size?** With $c = 1$ the chunked form is the RNN: few FLOPs, many steps. With $c = n$ it is the full triangle: one step, many FLOPs. Where will your
-# machine be fastest?
+# **Which chunk size?** With $c = 1$ the chunked form is the RNN: few FLOPs, many steps. With $c = n$ it is the full
+# triangle: one step, many FLOPs. Where will your machine be fastest?
 
 # %%
 torch.manual_seed(0)
 plots.chunk_sizes(chunked_linear_attention, sizes=[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024], n=1024, d=32)
 
 # %% [markdown]
-# **What is lost.** $e^{q \cdot k}$ can single out one key in a thousand. $\varphi(q) \cdot \varphi(k)$ is a plain dot product of positive vectors, and those always overlap. Here every query
-# looks for exactly one key, the one on the diagonal:
+# **What is lost.** $e^{q \cdot k}$ can single out one key in a thousand. $\varphi(q) \cdot \varphi(k)$ is a plain dot
+# product of positive vectors, and those always overlap. Here every query looks for exactly one key, the one on the
+# diagonal:
 
 # %%
 plots.blurred_weights(n=12, d=16)
 
 # %% [markdown]
-# The state explains it too: $d \times d_v$ numbers can't hold $n \gg d$ values apart. Linear attention remembers the gist and forgets the quotation.
+# The state explains it too: $d \times d_v$ numbers can't hold $n \gg d$ values apart. Linear attention remembers the
+# gist and forgets the quotation.
 #
-# **Performer** (Choromanski et al., 2021) keeps the brackets and takes another $\varphi$. Your $\varphi$ makes weights of a new kind, and a model has to be trained with them.
-# Performer's features estimate the old ones: draw $r$ random directions $\omega$ from a normal distribution, and let $\varphi(x)$ have the entries $e^{\omega \cdot x - |x|^2/2} / \sqrt r$. They are
-# positive, and *on average* $\varphi(q) \cdot \varphi(k)$ is $e^{q \cdot k}$ (lemma 1). So this estimates softmax attention in $O(n\,r\,d)$, and runs in the same three forms as yours (section 2.2; the causal one in appendix B.1).
-# What is lost is exactness. The noise falls only as $1/\sqrt r$, and it is largest where $q + k$ is long, that is where softmax is sharp. The right map shows it for $r = 64$.
+# **Performer** (Choromanski et al., 2021) keeps the brackets and takes another $\varphi$. Your $\varphi$ makes weights
+# of a new kind, and a model has to be trained with them. Performer's features estimate the old ones: draw $r$ random
+# directions $\omega$ from a normal distribution, and let $\varphi(x)$ have the entries
+# $e^{\omega \cdot x - |x|^2/2} / \sqrt r$. They are positive, and *on average* $\varphi(q) \cdot \varphi(k)$ is
+# $e^{q \cdot k}$ (lemma 1). So this estimates softmax attention in $O(n\,r\,d)$, and runs in the same three forms as
+# yours (section 2.2; the causal one in appendix B.1). What is lost is exactness. The noise falls only as $1/\sqrt r$,
+# and it is largest where $q + k$ is long, that is where softmax is sharp. The right map shows it for $r = 64$.
 #
 # ## 10.6 A memory that fades  ●●● · 30 min · 3 points
 #
-# The state of 10.5 forgets nothing on purpose: after a whole book the first word weighs as much as the last. Let it fade. Before token $t$ is added, multiply the state by a factor
-# $\gamma_t$ with $0 < \gamma_t \le 1$:
+# The state of 10.5 forgets nothing on purpose: after a whole book the first word weighs as much as the last. Let it
+# fade. Before token $t$ is added, multiply the state by a factor $\gamma_t$ with $0 < \gamma_t \le 1$:
 #
 # $$S_t = \gamma_t\,S_{t-1} + k_t^\top v_t, \qquad \text{out}_t = q_t\,S_t$$
 #
-# Who chooses the factor? In **RetNet** (Sun et al., 2023, section 2.1) it is a constant, a different one for each head: $1 - \tfrac{1}{32}$, $1 - \tfrac{1}{64}$, … (equation 8; its queries and keys are also rotated, as in unit 05). In **Mamba-2** (Dao & Gu, 2024,
-# section 5) the token chooses it, through a gate: "from here on it is another topic, forget". Gated linear attention (Yang et al., 2024a) has a gate for each of the $d$ rows of the state.
-# You write the form in the middle: one factor for each head and token.
+# Who chooses the factor? In **RetNet** (Sun et al., 2023, section 2.1) it is a constant, a different one for each head:
+# $1 - \tfrac{1}{32}$, $1 - \tfrac{1}{64}$, … (equation 8; its queries and keys are also rotated, as in unit 05). In
+# **Mamba-2** (Dao & Gu, 2024, section 5) the token chooses it, through a gate: "from here on it is another topic,
+# forget". Gated linear attention (Yang et al., 2024a) has a gate for each of the $d$ rows of the state. You write the
+# form in the middle: one factor for each head and token.
 #
-# There is no $\varphi$ here and no normaliser. Queries and keys are taken as they are, weights may be negative, and the layer normalises its *output* (in RetNet by a GroupNorm, section 2.2).
+# There is no $\varphi$ here and no normaliser. Queries and keys are taken as they are, weights may be negative, and the
+# layer normalises its *output* (in RetNet by a GroupNorm, section 2.2).
 #
-# **Written out**, token $s$ has faded by the factors of all tokens *after* it when token $t$ reads it, but not by its own:
+# **Written out**, token $s$ has faded by the factors of all tokens *after* it when token $t$ reads it, but not by its
+# own:
 #
-# $$\text{out}_t = \sum_{s \le t} D_{ts}\,(q_t \cdot k_s)\,v_s, \qquad D_{ts} = \gamma_{s+1}\,\gamma_{s+2} \cdots \gamma_t, \qquad D_{tt} = 1$$
+# $$\text{out}_t = \sum_{s \le t} D_{ts}\,(q_t \cdot k_s)\,v_s, \qquad
+# D_{ts} = \gamma_{s+1}\,\gamma_{s+2} \cdots \gamma_t, \qquad D_{tt} = 1$$
 #
-# So $D$ takes the place of the triangle of ones. It is a causal mask with shades. With one constant factor it is $\gamma^{t-s}$.
+# So $D$ takes the place of the triangle of ones. It is a causal mask with shades. With one constant factor it is
+# $\gamma^{t-s}$.
 #
-# **By hand.** Three tokens, all queries and keys 1, values 16, 4, 5, factors 1, ½, ¼. The state is 16, then $\tfrac12 \cdot 16 + 4 = 12$, then $\tfrac14 \cdot 12 + 5 = 8$. The last row of $D$
-# is ⅛, ¼, 1, and $16/8 + 4/4 + 5$ is 8 again.
+# **By hand.** Three tokens, all queries and keys 1, values 16, 4, 5, factors 1, ½, ¼. The state is 16, then
+# $\tfrac12 \cdot 16 + 4 = 12$, then $\tfrac14 \cdot 12 + 5 = 8$. The last row of $D$ is ⅛, ¼, 1, and $16/8 + 4/4 + 5$
+# is 8 again.
 #
-# **Predict:** a head of RetNet has $\gamma = 31/32$. After how many tokens is half of a token left? What does a gate that is 0.0001 at token 9, and 1 elsewhere, do to $D$?
+# **Predict:** a head of RetNet has $\gamma = 31/32$. After how many tokens is half of a token left? What does a gate
+# that is 0.0001 at token 9, and 1 elsewhere, do to $D$?
 #
-# **(a)** `recurrent_decayed_attention`: token after token, as the formula says. Work: $O(n\,d\,d_v)$, and no past is summed up again.
+# **(a)** `recurrent_decayed_attention`: token after token, as the formula says. Work: $O(n\,d\,d_v)$, and no past is
+# summed up again.
 #
-# **(b)** `chunked_decayed_attention`: start from your `chunked_linear_attention`. Take $\varphi$ and the normaliser out. Then put decay in its four places: the scores inside a chunk; what token $t$ of a chunk
-# finds of the old state; what is left of the old state when the chunk is over; and what is left by then of each of the chunk's own keys. Each is a product of some of the chunk's factors. Which?
+# **(b)** `chunked_decayed_attention`: start from your `chunked_linear_attention`. Take $\varphi$ and the normaliser
+# out. Then put decay in its four places: the scores inside a chunk; what token $t$ of a chunk finds of the old state;
+# what is left of the old state when the chunk is over; and what is left by then of each of the chunk's own keys. Each
+# is a product of some of the chunk's factors. Which?
 #
-# Three things to watch. The check counts operations as in 10.5, up to 120 a chunk, so there is no loop over the tokens of a chunk, not for its mask either. Factors near 0 and long chunks come
-# together: a product of 130 factors of 0.001 is 0 for a computer, and 0/0 is NaN. And sums of logarithms grow with their length. Where two large ones are subtracted the last digits are lost, so begin each
-# chunk's sum at 0.
+# Three things to watch. The check counts operations as in 10.5, up to 120 a chunk, so there is no loop over the tokens
+# of a chunk, not for its mask either. Factors near 0 and long chunks come together: a product of 130 factors of 0.001
+# is 0 for a computer, and 0/0 is NaN. And sums of logarithms grow with their length. Where two large ones are
+# subtracted the last digits are lost, so begin each chunk's sum at 0.
 
 # %%
 guess_half_left = None  # a number
@@ -644,17 +710,20 @@ def chunked_decayed_attention(
 # </details>
 # <details><summary>Hint 2 for (b): differences of sums</summary>
 #
-# With `total = gamma.log().cumsum(-1)` the logarithm of $\gamma_{s+1} \cdots \gamma_t$ is `total[t] - total[s]`. A column minus a row gives all pairs at once.
+# With `total = gamma.log().cumsum(-1)` the logarithm of $\gamma_{s+1} \cdots \gamma_t$ is `total[t] - total[s]`. A
+# column minus a row gives all pairs at once.
 # </details>
 # <details><summary>Hint 3 for (b): the four places</summary>
 #
-# Number the chunk's tokens 0 … c − 1. The score of the pair (t, s) gets $\gamma_{s+1} \cdots \gamma_t$. Token t finds $\gamma_0 \cdots \gamma_t$ of the old state. When the chunk is over, $\gamma_0 \cdots \gamma_{c-1}$ of it are left,
+# Number the chunk's tokens 0 … c − 1. The score of the pair (t, s) gets $\gamma_{s+1} \cdots \gamma_t$. Token t finds
+# $\gamma_0 \cdots \gamma_t$ of the old state. When the chunk is over, $\gamma_0 \cdots \gamma_{c-1}$ of it are left,
 # and $\gamma_{s+1} \cdots \gamma_{c-1}$ of key s. Which rows of the mask have you seen here?
 # </details>
 # <details><summary>If the values are right and the gradients are NaN</summary>
 #
-# For later tokens, s > t, the difference of the logarithms is positive and may be 900. Its exponential is infinite. `tril` turns it into 0 in the forward pass. In the backward pass 0 is multiplied by that
-# infinite slope. Set these differences to −∞ *before* the exponential, as the scores of unit 03.
+# For later tokens, s > t, the difference of the logarithms is positive and may be 900. Its exponential is infinite.
+# `tril` turns it into 0 in the forward pass. In the backward pass 0 is multiplied by that infinite slope. Set these
+# differences to −∞ *before* the exponential, as the scores of unit 03.
 # </details>
 # <details><summary>A test of your own</summary>
 #
@@ -670,7 +739,8 @@ check.decayed_attention(recurrent_decayed_attention, chunked_decayed_attention, 
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **See it.** Give your function queries and keys of 1, and to each token a value of its own: then the output *is* $D$. (It is computed in chunks of 7. Can you see where they end?)
+# **See it.** Give your function queries and keys of 1, and to each token a value of its own: then the output *is* $D$.
+# (It is computed in chunks of 7. Can you see where they end?)
 
 # %%
 plots.fading_memory(chunked_decayed_attention, n=24, begins=(0, 9, 17))
@@ -678,42 +748,55 @@ plots.fading_memory(chunked_decayed_attention, n=24, begins=(0, 9, 17))
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# With one factor each row is the row above it, faded and moved by one: a soft window whose width the head has chosen. With a gate the mask falls into blocks: to forget
-# everything at token 9 is to begin a new document, like the packed documents of unit 03. Heads with different factors look back differently far.
+# With one factor each row is the row above it, faded and moved by one: a soft window whose width the head has chosen.
+# With a gate the mask falls into blocks: to forget everything at token 9 is to begin a new document, like the packed
+# documents of unit 03. Heads with different factors look back differently far.
 # </details>
 #
 # <details><summary>Your prediction</summary>
 #
-# $(31/32)^{22}$ is 0.497: half is gone after 22 tokens. The gate cuts $D$ into two triangles. Nothing from before token 9 is read afterwards, or only a ten-thousandth of it.
+# $(31/32)^{22}$ is 0.497: half is gone after 22 tokens. The gate cuts $D$ into two triangles. Nothing from before token
+# 9 is read afterwards, or only a ten-thousandth of it.
 # </details>
 #
-# Large models compute the chunked form, in RetNet equation 7 and in Mamba-2 section 6, for the reason that you saw under "Which chunk size?". With a gate for every row of the state the mask no longer factors out of
-# $q\,k^\top$, and more care is needed (Yang et al., 2024a, section 4.3). What is lost: decay is blind. It takes from all keys alike, from what is out of date and from what will be asked for.
+# Large models compute the chunked form, in RetNet equation 7 and in Mamba-2 section 6, for the reason that you saw
+# under "Which chunk size?". With a gate for every row of the state the mask no longer factors out of $q\,k^\top$, and
+# more care is needed (Yang et al., 2024a, section 4.3). What is lost: decay is blind. It takes from all keys alike,
+# from what is out of date and from what will be asked for.
 #
 # ## 10.7 A memory that corrects itself  ●●● · 30 min · 3 points
 #
-# Think of the state as a table that is looked up by keys. Writing adds $k^\top v$. Looking $k$ up returns $k\,S = |k|^2\,v$ plus what other keys have left in that direction. If all keys have length 1 and stand at right
-# angles, each returns its own value, exactly. Now write the *same* key a second time. The table returns the sum of both values. But a key that comes again usually has news: the
-# door is *open*, the door is *closed*. The new value should take the old one's place.
+# Think of the state as a table that is looked up by keys. Writing adds $k^\top v$. Looking $k$ up returns
+# $k\,S = |k|^2\,v$ plus what other keys have left in that direction. If all keys have length 1 and stand at right
+# angles, each returns its own value, exactly. Now write the *same* key a second time. The table returns the sum of both
+# values. But a key that comes again usually has news: the door is *open*, the door is *closed*. The new value should
+# take the old one's place.
 #
 # So look the key up before you write, and write only the difference:
 #
 # $$S_t = S_{t-1} + \beta_t\,k_t^\top\big(v_t - k_t\,S_{t-1}\big), \qquad \text{out}_t = q_t\,S_t$$
 #
-# That is the **delta rule** (for linear attention: Schlag et al., 2021, section 4.2, equation 24). It is one step of gradient descent on $\tfrac12\,|k_t S - v_t|^2$ with learning rate $\beta_t$: the layer learns
-# while it reads (Yang et al., 2024b, section 2.2). A gate chooses $\beta_t$ between 0, write nothing, and 1, replace; it is never outside. Multiplied out it is
-# $S_t = (1 - \beta_t\,k_t^\top k_t)\,S_{t-1} + \beta_t\,k_t^\top v_t$ (here 1 is the unit matrix). Decay takes from all that is stored. This takes only what stands under *this* key.
+# That is the **delta rule** (for linear attention: Schlag et al., 2021, section 4.2, equation 24). It is one step of
+# gradient descent on $\tfrac12\,|k_t S - v_t|^2$ with learning rate $\beta_t$: the layer learns while it reads (Yang et
+# al., 2024b, section 2.2). A gate chooses $\beta_t$ between 0, write nothing, and 1, replace; it is never outside.
+# Multiplied out it is $S_t = (1 - \beta_t\,k_t^\top k_t)\,S_{t-1} + \beta_t\,k_t^\top v_t$ (here 1 is the unit matrix).
+# Decay takes from all that is stored. This takes only what stands under *this* key.
 #
-# **Length 1.** A key of length 2 looks up 4 times what it wrote. With $\beta = 1$ the correction overshoots, and the state can grow without bound. So divide each key by its length first,
-# $k_t \leftarrow k_t / |k_t|$. That is part of your function. No key is zero; the shortest are about $10^{-7}$ long. Queries and values stay as they are, and there is no $\varphi$ and no normaliser.
+# **Length 1.** A key of length 2 looks up 4 times what it wrote. With $\beta = 1$ the correction overshoots, and the
+# state can grow without bound. So divide each key by its length first, $k_t \leftarrow k_t / |k_t|$. That is part of
+# your function. No key is zero; the shortest are about $10^{-7}$ long. Queries and values stay as they are, and there
+# is no $\varphi$ and no normaliser.
 #
-# **By hand.** The key (1, 0) is written with the value 10, then again with 40. Linear attention returns 50. The delta rule with $\beta = 1$: the table holds 10, the difference is 30, and
-# $10 + 30 = 40$. With $\beta = 0.2$ at the second token: $10 + 6 = 16$. What stands under (0, 1) is not touched.
+# **By hand.** The key (1, 0) is written with the value 10, then again with 40. Linear attention returns 50. The delta
+# rule with $\beta = 1$: the table holds 10, the difference is 30, and $10 + 30 = 40$. With $\beta = 0.2$ at the second
+# token: $10 + 6 = 16$. What stands under (0, 1) is not touched.
 #
-# **Predict:** keys A, B and C stand at right angles. Written are A = 2, B = 5, A = 6, C = 1, A = 7. What do four memories return for A: a plain sum, decay, softmax attention with sharp scores, the delta rule with
-# $\beta = 1$? (Decay needs its factor: say only whether it returns more or less than 7.)
+# **Predict:** keys A, B and C stand at right angles. Written are A = 2, B = 5, A = 6, C = 1, A = 7. What do four
+# memories return for A: a plain sum, decay, softmax attention with sharp scores, the delta rule with $\beta = 1$?
+# (Decay needs its factor: say only whether it returns more or less than 7.)
 #
-# A loop over the tokens is the plain way; $\beta$ has the shape (…, n). The state has a fixed size: no tensor of $n \times n$ elements. (Chunks of up to 16 tokens, as at the end of this section, count too.)
+# A loop over the tokens is the plain way; $\beta$ has the shape (…, n). The state has a fixed size: no tensor of
+# $n \times n$ elements. (Chunks of up to 16 tokens, as at the end of this section, count too.)
 
 # %%
 guess_plain_sum = None  # a number
@@ -743,11 +826,13 @@ def delta_rule(
 # %% [markdown]
 # <details><summary>Hint 1: in which order?</summary>
 #
-# Four steps for each token: look the key up in the *old* state, take the difference, write it, and only then let the query read.
+# Four steps for each token: look the key up in the *old* state, take the difference, write it, and only then let the
+# query read.
 # </details>
 # <details><summary>Hint 2: shapes</summary>
 #
-# With the slice `t : t + 1` a key is a row, (…, 1, d). Looking up is `key @ state`, (…, 1, d_v). Writing is a column times a row, `key.mT @ difference`, (…, d, d_v).
+# With the slice `t : t + 1` a key is a row, (…, 1, d). Looking up is `key @ state`, (…, 1, d_v). Writing is a column
+# times a row, `key.mT @ difference`, (…, d, d_v).
 # </details>
 # <details><summary>If the numbers explode</summary>
 #
@@ -762,7 +847,8 @@ check.delta_rule(delta_rule, points=3, cases=hidden.delta_rule)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **See it.** Left: keys at right angles, some of them written again. Green is the newest value. Right: random keys of length 1 with $d = 16$, each written twice, and what is asked for is the second value.
+# **See it.** Left: keys at right angles, some of them written again. Green is the newest value. Right: random keys of
+# length 1 with $d = 16$, each written twice, and what is asked for is the second value.
 
 # %%
 torch.manual_seed(0)
@@ -771,37 +857,48 @@ plots.overwritten_keys(delta_rule, recurrent_decayed_attention, d=16)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# Left: the plain sum is right where a key was written once. Softmax finds all copies of a key and returns their mean, because nothing tells it which one is newest. (A trained model tells it, by
-# positions.) Decay prefers what is new, and loses what is old. Only the delta rule sits on every line. Right: random keys are not at right angles, so writing one disturbs the others a little. With few keys the delta rule is best by far. As they
-# come near $d$, the state is full, and its lead is gone. Softmax doesn't care how many keys there are: it has kept them all.
+# Left: the plain sum is right where a key was written once. Softmax finds all copies of a key and returns their mean,
+# because nothing tells it which one is newest. (A trained model tells it, by positions.) Decay prefers what is new, and
+# loses what is old. Only the delta rule sits on every line. Right: random keys are not at right angles, so writing one
+# disturbs the others a little. With few keys the delta rule is best by far. As they come near $d$, the state is full,
+# and its lead is gone. Softmax doesn't care how many keys there are: it has kept them all.
 # </details>
 #
 # <details><summary>Your prediction</summary>
 #
-# The plain sum returns $2 + 6 + 7 = 15$, softmax their mean, 5, the delta rule 7. Decay returns 7 and what is left of 6 and 2. With $\gamma = 0.8$ that is $7 + 0.64 \cdot 6 + 0.41 \cdot 2 = 11.7$. (The picture writes C = 3 and D = 4 as well, so 2 has faded longer there: 11.4.)
+# The plain sum returns $2 + 6 + 7 = 15$, softmax their mean, 5, the delta rule 7. Decay returns 7 and what is left of 6
+# and 2. With $\gamma = 0.8$ that is $7 + 0.64 \cdot 6 + 0.41 \cdot 2 = 11.7$. (The picture writes C = 3 and D = 4 as
+# well, so 2 has faded longer there: 11.4.)
 # </details>
 #
-# **In chunks?** A correction depends on the state, so token $t$ must wait for token $t - 1$, or so it seems. But the corrections $u_t$ of a chunk solve $c$ linear equations. With $K$, $V$, $U$ the chunk's keys, values and
-# corrections, and $S$ the state before it: $u_t = \beta_t\,(v_t - k_t S - \sum_{s<t} (k_t \cdot k_s)\,u_s)$, a triangle. Solve it, and what remains is your chunked form of 10.6 without decay, with $U$ instead of $V$. That is how
-# DeltaNet is trained (Yang et al., 2024b, section 3). Decay and delta rule together make the *gated* delta rule (Yang, Kautz & Hatamizadeh, 2025, section 3.1): the gate forgets a topic, the delta rule a fact.
+# **In chunks?** A correction depends on the state, so token $t$ must wait for token $t - 1$, or so it seems. But the
+# corrections $u_t$ of a chunk solve $c$ linear equations. With $K$, $V$, $U$ the chunk's keys, values and corrections,
+# and $S$ the state before it: $u_t = \beta_t\,(v_t - k_t S - \sum_{s<t} (k_t \cdot k_s)\,u_s)$, a triangle. Solve it,
+# and what remains is your chunked form of 10.6 without decay, with $U$ instead of $V$. That is how DeltaNet is trained
+# (Yang et al., 2024b, section 3). Decay and delta rule together make the *gated* delta rule (Yang, Kautz & Hatamizadeh,
+# 2025, section 3.1): the gate forgets a topic, the delta rule a fact.
 #
 # ## 10.8 What each of them costs  ●●○ · 15 min · 2 points
 #
-# Now the formulas. Count the FLOPs of the **matrix products** alone, as PyTorch's counter does, for one head with $d_v = d$ and $n = m$. A product of $(a \times b)$ and
-# $(b \times c)$ costs $2\,a\,b\,c$. Leave out sums, softmaxes, masks and normalisers. Full attention is done for you: scores $2\,n^2 d$, mixture $2\,n^2 d$, together
-# $4\,n^2 d$.
+# Now the formulas. Count the FLOPs of the **matrix products** alone, as PyTorch's counter does, for one head with
+# $d_v = d$ and $n = m$. A product of $(a \times b)$ and $(b \times c)$ costs $2\,a\,b\,c$. Leave out sums, softmaxes,
+# masks and normalisers. Full attention is done for you: scores $2\,n^2 d$, mixture $2\,n^2 d$, together $4\,n^2 d$.
 #
 # Count what is *computed*, used or not:
 #
-# - **local**: every token computes all its $2w + 1$ slots, also those that are masked at the ends, and also where $2w + 1$ is more than $n$;
-# - **local and global**: $n - g$ tokens with $g$ global slots and a window of $2w + 1$; $g$ global tokens with $n$ keys;
-# - **strided**: $n$ is a square number. A token in the middle reads the most keys (10.3), and every token gets that many slots;
+# - **local**: every token computes all its $2w + 1$ slots, also those that are masked at the ends, and also where
+#   $2w + 1$ is more than $n$;
+# - **local and global**: $n - g$ tokens with $g$ global slots and a window of $2w + 1$; $g$ global tokens with $n$
+#   keys;
+# - **strided**: $n$ is a square number. A token in the middle reads the most keys (10.3), and every token gets that
+#   many slots;
 # - **low rank**: the two projections count;
 # - **linear**: the form of 10.5 (a);
-# - **chunked**: the form of 10.5 (c). $c$ divides $n$; the $c \times c$ squares are computed whole, then cut to triangles. (Decay changes nothing here: 10.6 (b) has the same products.)
+# - **chunked**: the form of 10.5 (c). $c$ divides $n$; the $c \times c$ squares are computed whole, then cut to
+#   triangles. (Decay changes nothing here: 10.6 (b) has the same products.)
 #
-# **Check by hand.** For $n = 36$ and $d = 7$: full 36,288; local ($w = 4$) 9072; local and global ($w = 4$, $g = 3$) 14,112; strided 16,128; low rank ($r = 10$) 20,160;
-# linear 7056; chunked ($c = 12$) 19,152.
+# **Check by hand.** For $n = 36$ and $d = 7$: full 36,288; local ($w = 4$) 9072; local and global ($w = 4$, $g = 3$)
+# 14,112; strided 16,128; low rank ($r = 10$) 20,160; linear 7056; chunked ($c = 12$) 19,152.
 
 # %% nbgrader={"grade": false, "grade_id": "cost_of_all", "locked": false, "schema_version": 3, "solution": true}
 def local_flops(n: int, d: int, w: int) -> int:
@@ -852,7 +949,8 @@ def chunked_flops(n: int, d: int, c: int) -> int:
 # %% [markdown]
 # <details><summary>Hint 1: slots</summary>
 #
-# A query that meets s keys costs 2 s d for the scores and 2 s d for the mixture. So for everything with a softmax: 4 d times the number of all slots.
+# A query that meets s keys costs 2 s d for the scores and 2 s d for the mixture. So for everything with a softmax: 4 d
+# times the number of all slots.
 # </details>
 # <details><summary>Hint 2: a token in the strided middle</summary>
 #
@@ -880,9 +978,10 @@ plots.formulas_and_counts({
 }, n=n, d=d, w=w, g=g, r=r, c=c)
 
 # %% [markdown]
-# **Measure it: your own functions, on your machine.** The upper picture counts what your formulas say. **Predict** before you run: which line is lowest in it at $n = 3600$? Will the
-# same one win on the clock? Why might the strided line look worse in the second and third picture than in the first? And the delta rule: few FLOPs, but how many steps? (Where an answer of yours is missing, the course's own
-# function runs, and a line says so.)
+# **Measure it: your own functions, on your machine.** The upper picture counts what your formulas say. **Predict**
+# before you run: which line is lowest in it at $n = 3600$? Will the same one win on the clock? Why might the strided
+# line look worse in the second and third picture than in the first? And the delta rule: few FLOPs, but how many steps?
+# (Where an answer of yours is missing, the course's own function runs, and a line says so.)
 
 # %%
 torch.manual_seed(0)
@@ -900,49 +999,64 @@ plots.cost_of_all({
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# Counted FLOPs grow with exponent 2 (full), 1.5 (strided) and 1 (all others). At $n = 3600$ the window is lowest: its 17 slots a token are fewer than the 32 rows of a state.
+# Counted FLOPs grow with exponent 2 (full), 1.5 (strided) and 1 (all others). At $n = 3600$ the window is lowest: its
+# 17 slots a token are fewer than the 32 rows of a state.
 #
-# In the second picture low rank, the linear ones, decay and delta rule can lie on one line: no tensor larger than the output is needed. (At $n = 64$ the square of one chunk is larger.) If yours lie higher: which tensor is it?
+# In the second picture low rank, the linear ones, decay and delta rule can lie on one line: no tensor larger than the
+# output is needed. (At $n = 64$ the square of one chunk is larger.) If yours lie higher: which tensor is it?
 #
-# On the clock full attention is among the fastest at 64 tokens: it is two big products, and everything else is small pieces. The strided pattern, gathered key by key, needs long sequences to catch up. The delta rule has one and a half times the FLOPs of linear attention, and as a loop over tokens it is the slowest of all for a long time: $n$ steps, one after the other. That is what
-# its chunks are for. Where an exponent on the clock is above the counted one, memory is
-# the usual reason: tensors that no longer fit into the cache must be fetched from afar. (Or another program wanted the processor.) Fewer FLOPs are not fewer seconds.
+# On the clock full attention is among the fastest at 64 tokens: it is two big products, and everything else is small
+# pieces. The strided pattern, gathered key by key, needs long sequences to catch up. The delta rule has one and a half
+# times the FLOPs of linear attention, and as a loop over tokens it is the slowest of all for a long time: $n$ steps,
+# one after the other. That is what its chunks are for. Where an exponent on the clock is above the counted one, memory
+# is the usual reason: tensors that no longer fit into the cache must be fetched from afar. (Or another program wanted
+# the processor.) Fewer FLOPs are not fewer seconds.
 # </details>
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "which_one_question", "locked": true, "schema_version": 3, "solution": false}
 # ## 10.9 Which one?  ●●○ · 15 min · 2 points
 #
-# Choose a kind of attention for each of these three workloads. Give one reason from the *task* and one *number* (FLOPs, pairs, or numbers kept in memory) that
-# supports it. All have heads of width $d = 64$.
+# Choose a kind of attention for each of these three workloads. Give one reason from the *task* and one *number* (FLOPs,
+# pairs, or numbers kept in memory) that supports it. All have heads of width $d = 64$.
 #
-# 1. **Contracts.** A model reads contracts of 50,000 tokens and gives one verdict each. Clauses mostly refer to text nearby, and the verdict depends on all of them.
-# 2. **Live captions.** A phone writes captions for hours, about 3 tokens a second, with a few megabytes for the whole model's memory of the past. The gist of what was said is enough.
+# 1. **Contracts.** A model reads contracts of 50,000 tokens and gives one verdict each. Clauses mostly refer to text
+#    nearby, and the verdict depends on all of them.
+# 2. **Live captions.** A phone writes captions for hours, about 3 tokens a second, with a few megabytes for the whole
+#    model's memory of the past. The gist of what was said is enough.
 # 3. **Sentences.** A translator reads sentences of at most 60 tokens.
 #
 # <!-- BEGIN MARK SCHEME -->
 # **Mark scheme (2 points).**
-# - ½ point, contracts: window plus global token(s), because dependencies are local and one place must read all. Also accept strided, or low rank with the remark that
-#   50,000 is then a fixed length. Full attention without an argument about its cost earns nothing here.
-# - ½ point, captions: linear attention as a recurrence, with decay or with the delta rule as well, because the state has a fixed size and a token costs the same at any time. Also accept a causal
-#   window with a ring buffer of 2w·d numbers, if it is said that older speech is forgotten. Low rank earns nothing: it is not causal.
-# - ½ point, sentences: full attention. At n = 60 < d nothing is saved by the others: 4n²d = 0.92 million FLOPs, linear 4nd² = 0.98 million.
+# - ½ point, contracts: window plus global token(s), because dependencies are local and one place must read all. Also
+#   accept strided, or low rank with the remark that 50,000 is then a fixed length. Full attention without an argument
+#   about its cost earns nothing here.
+# - ½ point, captions: linear attention as a recurrence, with decay or with the delta rule as well, because the state
+#   has a fixed size and a token costs the same at any time. Also accept a causal window with a ring buffer of 2w·d
+#   numbers, if it is said that older speech is forgotten. Low rank earns nothing: it is not causal.
+# - ½ point, sentences: full attention. At n = 60 < d nothing is saved by the others: 4n²d = 0.92 million FLOPs, linear
+#   4nd² = 0.98 million.
 # - ½ point: a right number for at least two of the three, with what it is compared to.
 # <!-- END MARK SCHEME -->
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "which_one", "locked": false, "points": 2, "schema_version": 3, "solution": true}
-# **Contracts:** a window with a global token at the front. Clauses need their neighbourhood, and the verdict is formed in the global token, which reads all. With $w = 256$ and
-# $g = 1$ that is about $50{,}000 \cdot 514 + 50{,}000 = 26$ million pairs a head, and full attention would need $2.5$ billion, about 100 times as many.
+# **Contracts:** a window with a global token at the front. Clauses need their neighbourhood, and the verdict is formed
+# in the global token, which reads all. With $w = 256$ and $g = 1$ that is about $50{,}000 \cdot 514 + 50{,}000 = 26$
+# million pairs a head, and full attention would need $2.5$ billion, about 100 times as many.
 #
-# **Live captions:** linear attention, run as a recurrence. The state of a head has $d^2 + d = 4160$ numbers, forever. A cache would hold $2 \cdot 64 \cdot 10{,}800 = 1.4$
-# million numbers a head after one hour, and every new token would cost more than the last. For 12 layers of 8 heads in float32 that is 1.6 MB against 531 MB. The blurred memory is acceptable, as the gist is enough.
+# **Live captions:** linear attention, run as a recurrence. The state of a head has $d^2 + d = 4160$ numbers, forever. A
+# cache would hold $2 \cdot 64 \cdot 10{,}800 = 1.4$ million numbers a head after one hour, and every new token would
+# cost more than the last. For 12 layers of 8 heads in float32 that is 1.6 MB against 531 MB. The blurred memory is
+# acceptable, as the gist is enough.
 #
-# **Sentences:** full attention. $4 n^2 d = 4 \cdot 3600 \cdot 64 = 0.92$ million FLOPs a head, and linear attention would take $4 n d^2 = 0.98$ million: with $n < d$ it is even dearer. There is nothing to
-# save, and exact weights to lose.
+# **Sentences:** full attention. $4 n^2 d = 4 \cdot 3600 \cdot 64 = 0.92$ million FLOPs a head, and linear attention
+# would take $4 n d^2 = 0.98$ million: with $n < d$ it is even dearer. There is nothing to save, and exact weights to
+# lose.
 
 # %% [markdown]
 # ## What you guessed, and what came out
 #
-# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one: there is something to explain.
+# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one:
+# there is something to explain.
 
 # %%
 from helpers.measuring.guesses import guesses
@@ -965,10 +1079,14 @@ guesses({
 # %% [markdown]
 # ## What you have now
 #
-# - **Leave pairs out:** a window costs $O(n\,w\,d)$; global tokens connect everything through a few vectors; strided patterns spread the load, $O(n\sqrt n\,d)$.
-# - **Shorten the list:** $r$ summaries of the keys, $O(n\,r\,d)$, if the tokens can be summed up, the length is fixed and nothing is causal.
-# - **Move the brackets:** without a softmax, $q\,(k^\top v)$ costs $O(n\,d^2)$ and runs as an RNN with a state of fixed size, or in chunks.
-# - **Choose what such a state forgets:** with decay everything alike, step by step or when a gate says so; with the delta rule only what stood under the key that is written again.
+# - **Leave pairs out:** a window costs $O(n\,w\,d)$; global tokens connect everything through a few vectors; strided
+#   patterns spread the load, $O(n\sqrt n\,d)$.
+# - **Shorten the list:** $r$ summaries of the keys, $O(n\,r\,d)$, if the tokens can be summed up, the length is fixed
+#   and nothing is causal.
+# - **Move the brackets:** without a softmax, $q\,(k^\top v)$ costs $O(n\,d^2)$ and runs as an RNN with a state of fixed
+#   size, or in chunks.
+# - **Choose what such a state forgets:** with decay everything alike, step by step or when a gate says so; with the
+#   delta rule only what stood under the key that is written again.
 # - A right output proves nothing about cost. Count. And FLOPs prove nothing about seconds. Measure.
 # - Below a few hundred tokens full attention is hard to beat.
 #
@@ -976,17 +1094,21 @@ guesses({
 #
 # - Tay et al. (2022), *Efficient Transformers: A Survey*: all the kinds of 10.1 to 10.5, and many more, in one map.
 # - Katharopoulos et al. (2020), *Transformers are RNNs*: linear attention, short and clear.
-# - Schlag et al. (2021), *Linear Transformers Are Secretly Fast Weight Programmers*: the state as a table that is written and read, and when it is full (section 4.1).
+# - Schlag et al. (2021), *Linear Transformers Are Secretly Fast Weight Programmers*: the state as a table that is
+#   written and read, and when it is full (section 4.1).
 # - Dao & Gu (2024), *Transformers are SSMs*: why a mask of decays and a recurrence are two views of one matrix.
-# - Yang et al. (2024a), *Gated Linear Attention Transformers with Hardware-Efficient Training*, and Yang et al. (2024b), *Parallelizing Linear Transformers with the Delta Rule over Sequence Length*: how chunks run fast on a GPU.
+# - Yang et al. (2024a), *Gated Linear Attention Transformers with Hardware-Efficient Training*, and Yang et al.
+#   (2024b), *Parallelizing Linear Transformers with the Delta Rule over Sequence Length*: how chunks run fast on a GPU.
 #
-# **Next:** you have come full circle. Unit 01 asked why a sequence must be read one token after another. Now you can say what it costs to avoid it, and choose. Where full
-# attention is the right choice, unit 09 makes it fast without changing a digit.
+# **Next:** you have come full circle. Unit 01 asked why a sequence must be read one token after another. Now you can
+# say what it costs to avoid it, and choose. Where full attention is the right choice, unit 09 makes it fast without
+# changing a digit.
 
 # %% [markdown]
 # ## Where you stand
 #
-# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here once more.
+# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here
+# once more.
 
 # %%
 check.progress(unit=10)

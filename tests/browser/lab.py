@@ -102,7 +102,8 @@ class Lab:
         )  # before that it would do nothing
         page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells') }")
         page.wait_for_function(
-            "() => [...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].every(e => /\\d/.test(e.textContent))",
+            "() => [...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].every(e => "
+            "/\\d/.test(e.textContent))",
             timeout=1000 * timeout,
         )
 

@@ -5,8 +5,11 @@ from dataclasses import replace
 import pytest
 from conftest import UNIT
 
+from autograder.course import hint_files
 from autograder.course import lint as linting
 from autograder.course.lint import lint
+from helpers.engine.check import Check
+from helpers.engine.wrong_answers import wrong_answers
 
 WRITTEN = '"schema_version": 3, "solution": true'
 SCHEME = "# ### BEGIN MARK SCHEME\n# One point for naming the dot product.\n# ### END MARK SCHEME\n"
@@ -220,3 +223,18 @@ def test_the_command_exits_1_and_counts(fresh_course, attn):
 
 def test_the_course_itself_is_clean(real_course):
     assert lint(real_course, real_course.units()) == []
+
+
+def test_hints_beside_a_check(monkeypatch, tmp_path):
+    folder = tmp_path / "helpers" / "qkv_attention" / "checks"
+    folder.mkdir(parents=True)
+    (folder / "a.md").write_text(
+        "## one: the first\nWords.\n\n## one: again\nWords.\n\n# two\n\n## three: nobody's\nWords.\n"
+    )
+    monkeypatch.setattr(hint_files, "HELPERS", tmp_path / "helpers")
+    monkeypatch.setattr(hint_files, "_checks", lambda unit: [Check(len, [], wrong_answers("no.py", one=len))])
+    assert [problem.split(": ", 1)[1] for problem in list(hint_files.problems(UNIT))[1:]] == [
+        "`# two` is no heading of a hint: write `## key: name`",
+        "one stands there 2 times",
+        "three belongs to no wrong answer",
+    ]

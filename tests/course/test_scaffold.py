@@ -60,6 +60,11 @@ def test_a_new_exercise_is_whole_but_for_its_stubs(copy):
     assert (copy / "solutions" / "04_multi_head" / "04_multi_head.ipynb").read_bytes() == before
 
 
+def test_a_package_of_alternatives_gets_a_file(copy):
+    status, lines = _attn(copy, "new", "exercise", "08", "MyCache")
+    assert status == 0 and "wrote autograder/alternatives/kv_cache/my_cache.py" in lines
+
+
 def test_a_new_unit_takes_a_first_exercise(copy):
     assert _attn(copy, "new", "unit", "11_small_world")[0] == 0
     layers = tomllib.loads((copy / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]["layers"]

@@ -1,4 +1,4 @@
-"""What a card shows: the case that tells a slip from others, tensors by their names, and in words what no table tells."""
+"""What a card shows: the case that tells a slip from others, tensors by name, and in words what no table tells."""
 
 import torch
 from jaxtyping import Float

@@ -155,8 +155,9 @@ def test_properties_decide_where_many_answers_are_right():
     def unit(d: int) -> Float[Tensor, "d"]:
         return torch.eye(d)[0]
 
-    check = Check(unit, [random_case(d=3), random_case(d=5)], [Misconception("zero", lambda d: torch.zeros(d), "…", lambda seen: seen.output.norm() == 0)],
-                  properties=[Property("length 1", lambda out, d: abs(out.norm() - 1) < 1e-6)], compare=False)  # fmt: skip
+    zero = Misconception("zero", lambda d: torch.zeros(d), "…", lambda seen: seen.output.norm() == 0)
+    length_1 = Property("length 1", lambda out, d: abs(out.norm() - 1) < 1e-6)
+    check = Check(unit, [random_case(d=3), random_case(d=5)], [zero], properties=[length_1], compare=False)
     assert check(lambda d: torch.ones(d) / math.sqrt(d), points=1) == 1
     assert check(lambda d: 0 * torch.ones(d), points=1).diagnosis == "zero"
     assert check(lambda d: "no tensor", points=1) == 0

@@ -1,4 +1,4 @@
-"""What wrong answers are made of: each knob of `slips.attention` changes one thing, and masks leave rows as they promise."""
+"""What wrong answers are made of: each knob of `slips.attention` changes one thing; masks leave rows as promised."""
 
 import ast
 from pathlib import Path
@@ -54,7 +54,7 @@ def test_pytorchs_own_attention_is_on_the_list(fused):
 
 
 def test_no_check_reaches_into_the_engine():
-    """What a check of a special kind does in its own way has a public name: `observe`, `expected`, `difference`, `items`."""
+    """What a check of a special kind does in its own way is public: `observe`, `expected`, `difference`, `items`."""
     private = []
     for path in Path(common_misconceptions.__file__).parents[1].glob("*/checks/*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

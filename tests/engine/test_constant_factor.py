@@ -67,7 +67,8 @@ def test_where_two_products_explain_the_gap_neither_is_told():
 
 
 def test_a_product_of_three_needs_more_cases_than_three():
-    """Of a gap of four factors three cases bear out a product of three that isn't it (key scales of a cache, h times for each sequence)."""
+    """Of a gap of four factors three cases bear out a wrong product of three (key scales of a cache, h for each
+    sequence)."""
 
     def scales(b: int, h: int, d_h: int, size: int) -> int:
         return 2 * b + h * d_h * (b - 1) * size

@@ -86,8 +86,12 @@ def test_a_mark_must_stand_in_every_wrong_output():
     def wrong(q, k, v):
         return attention(q, k, v) * (-1.0 if len(q) == 5 else 2.0)
 
-    mark = Misconception("negated", lambda q, k, v: -attention(q, k, v), "…",
-                         recognise=lambda seen: (seen.output * attention(*seen.args)).sum() < 0)  # fmt: skip
+    mark = Misconception(
+        "negated",
+        lambda q, k, v: -attention(q, k, v),
+        "…",
+        recognise=lambda seen: (seen.output * attention(*seen.args)).sum() < 0,
+    )
     assert check(mark, cases=CASES)(wrong, points=2).diagnosis is None
     assert check(mark, cases=CASES)(lambda q, k, v: -3 * attention(q, k, v), points=2).diagnosis == "negated"
 
@@ -156,7 +160,7 @@ def test_an_error_in_other_words_is_the_same_slip_where_wrong_outputs_agree():
 
 
 def test_a_slip_that_stops_with_an_error_is_named_with_hidden_cases_too():
-    """Of a hidden case the message of an error is not kept: its kind is compared, and the shown cases carry the evidence."""
+    """Of a hidden case the message of an error is not kept: its kind is compared; shown cases carry the evidence."""
     turned = Misconception("no transpose", lambda q, k, v: torch.softmax(q @ k, -1) @ v, "…", raises="RuntimeError")
     hidden = [random_case(n=6, m=2, d=5, d_v=3)]
     assert (
@@ -228,13 +232,16 @@ def test_two_misconceptions_with_one_name_are_an_error():
         check(NO_SCALE, NO_SCALE)
 
 
-@pytest.mark.parametrize(("got", "expected", "words"), [
-    (5994000, 5994001, "You have 5994000, and 5994001 is expected."),
-    (0.5, 1, "You have 0.5, and 1 is expected."),
-    (1.00000001, 1.00000002, "You have 1.00000001, and 1.00000002 is expected."),
-    (10**400, 1000, "You have about 10^400, and 1000 is expected."),
-    (torch.tensor([True, False]), torch.tensor([True, True]), "1 of 2 entries are wrong; the first is at [1]."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("got", "expected", "words"),
+    [
+        (5994000, 5994001, "You have 5994000, and 5994001 is expected."),
+        (0.5, 1, "You have 0.5, and 1 is expected."),
+        (1.00000001, 1.00000002, "You have 1.00000001, and 1.00000002 is expected."),
+        (10**400, 1000, "You have about 10^400, and 1000 is expected."),
+        (torch.tensor([True, False]), torch.tensor([True, True]), "1 of 2 entries are wrong; the first is at [1]."),
+    ],
+)
 def test_numbers_are_printed_so_that_they_differ(got, expected, words):
     assert difference(got, expected, (0.0, 0.0)) == words
 

@@ -1,5 +1,5 @@
-"""What a check does with an output that lies on a GPU: the same as with any other. No GPU is needed: a tensor says that it lies
-there, and like one there it bears no other tensor beside it until it is fetched."""
+"""What a check does with an output that lies on a GPU: the same as with any other. No GPU is needed: a tensor says that
+it lies there, and like one there it bears no other tensor beside it until it is fetched."""
 
 import pytest
 import torch

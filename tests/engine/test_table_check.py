@@ -47,9 +47,12 @@ def test_a_total_of_another_length_is_a_line_and_no_crash():
 
 def test_a_table_of_one_column_holds_numbers():
     numbers = Table(
-        reference=lambda n: {"twice": 2 * n, "that squared": 4 * n * n}, exercise="numbers", columns=("value",),
-        follows={"that squared": lambda rows, n: rows["twice"] ** 2}, cases=[random_case(n=3), random_case(n=5)],
-    )  # fmt: skip
+        reference=lambda n: {"twice": 2 * n, "that squared": 4 * n * n},
+        exercise="numbers",
+        columns=("value",),
+        follows={"that squared": lambda rows, n: rows["twice"] ** 2},
+        cases=[random_case(n=3), random_case(n=5)],
+    )
     assert numbers(lambda n: {"twice": (2 * n,), "that squared": 4 * n * n}, points=2) == 2
     assert numbers(lambda n: {"twice": n, "that squared": n * n}, points=2) == 0
     card = numbers(lambda n: {"twice": (2 * n, 0), "that squared": 4 * n * n}, points=2)

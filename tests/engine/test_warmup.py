@@ -33,15 +33,21 @@ def a_check(calls: list | None = None) -> Check:
     return Check(reference, [random_case(n=3, m=5, d=4), random_case(n=1, m=2, d=6)], [slip], exercise="scaled")
 
 
-@pytest.mark.parametrize("answer", [
-    scaled, unscaled, lambda x, y: scaled(x, y).sum(), lambda x, y: x + y, lambda x, y: scaled(x, y).detach(),
-], ids=["right", "a known slip", "another shape", "raises", "no gradient"])  # fmt: skip
+@pytest.mark.parametrize(
+    "answer",
+    [scaled, unscaled, lambda x, y: scaled(x, y).sum(), lambda x, y: x + y, lambda x, y: scaled(x, y).detach()],
+    ids=["right", "a known slip", "another shape", "raises", "no gradient"],
+)
 def test_a_rehearsed_check_says_the_same(answer):
     fresh, rehearsed = a_check(), a_check()
     assert len(list(rehearse(rehearsed, HIDDEN, SEED))) > 4
     one, other = (check(answer, points=4, cases=HIDDEN, seed=SEED) for check in (fresh, rehearsed))
     assert (float(one), one.diagnosis, one.message, repr(one.items)) == (
-        float(other), other.diagnosis, other.message, repr(other.items))  # fmt: skip
+        float(other),
+        other.diagnosis,
+        other.message,
+        repr(other.items),
+    )
 
 
 def test_what_is_right_is_found_out_once():

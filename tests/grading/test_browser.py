@@ -85,10 +85,21 @@ def _opened(page: Path | str, proxy) -> tuple[str, list[str]]:
     address, asked = proxy
     target = page if isinstance(page, str) else page.as_uri()
     done = subprocess.run(
-        [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--proxy-server={address}",
-         "--disable-background-networking", "--virtual-time-budget=5000", "--dump-dom", target],
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+        [
+            CHROMIUM,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            f"--proxy-server={address}",
+            "--disable-background-networking",
+            "--virtual-time-budget=5000",
+            "--dump-dom",
+            target,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     return done.stdout, [one for one in asked if not re.search(r"cdnjs\.cloudflare\.com|google|gstatic|gvt1", one)]
 
 
@@ -136,8 +147,18 @@ def test_formgraders_page_runs_nothing_and_asks_for_nothing(graded, proxy, tmp_p
     config = nbgrader_steps.settings(graded)
     config.HTMLExporter.template_name = "formgrade"
     config.HTMLExporter.extra_template_basedirs = [handlers.template_path]
-    resources = {"index": 0, "total": 1, "base_url": "", "notebook_id": UNIT, "student": "eve", "assignment_id": UNIT,
-                 "submission_id": "x", "notebook_path": "x", "first_name": None, "last_name": None}  # fmt: skip
+    resources = {
+        "index": 0,
+        "total": 1,
+        "base_url": "",
+        "notebook_id": UNIT,
+        "student": "eve",
+        "assignment_id": UNIT,
+        "submission_id": "x",
+        "notebook_path": "x",
+        "first_name": None,
+        "last_name": None,
+    }
     body, _ = HTMLExporter(config=config).from_filename(str(graded.graded("eve", UNIT)), resources=resources)
     page = tmp_path / "formgrader.html"
     page.write_text(body)
@@ -152,11 +173,20 @@ def formgrader(graded):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     server = subprocess.Popen(
-        [sys.executable, "-m", "jupyter_server", "--no-browser", "--allow-root", f"--port={port}",
-         "--IdentityProvider.token=tell",
-         "--ServerApp.jpserver_extensions={'nbgrader.server_extensions.formgrader': True}"],
-        cwd=graded.root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "jupyter_server",
+            "--no-browser",
+            "--allow-root",
+            f"--port={port}",
+            "--IdentityProvider.token=tell",
+            "--ServerApp.jpserver_extensions={'nbgrader.server_extensions.formgrader': True}",
+        ],
+        cwd=graded.root,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         _wait_for(port)
         yield f"http://127.0.0.1:{port}/formgrader", "token=tell"

@@ -13,7 +13,7 @@ import pytest
 from conftest import UNIT, hand_in, right_answers
 from rich.progress import Progress
 
-from autograder.bench.killed_processes import family, still_there
+from autograder.bench.crash_recovery import family, still_there
 from autograder.course import nbgrader_steps
 from autograder.course.paths import PACKAGES, Course
 from autograder.errors import CourseError

@@ -53,7 +53,7 @@ def course(class_of_three, tmp_path):
 STEPS = [
     (intake, "read", lambda args: args[1].student == WEAK),
     (intake, "stage", lambda args: args[1].student == WEAK),
-    (nbgrader_steps, "sanitise", lambda args: args[1] == WEAK),
+    (nbgrader_steps, "sanitize", lambda args: args[1] == WEAK),
     (nbgrader_steps, "autograde", lambda args: args[1] == WEAK),
     (gradebook_writer, "is_recorded", lambda args: args[1] == WEAK),
     (gradebook_writer, "repairs", lambda args: args[1] == WEAK),

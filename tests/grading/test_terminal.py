@@ -88,7 +88,7 @@ def test_the_options_of_the_command(course, attn, tmp_path):
     hand_in(course, "ada", right_answers(course))
     hand_in(course, "bob").write_text("")
     file = tmp_path / "scores.txt"
-    found = json.loads(attn(course, "grade", "--unit", "2", "--json", "--table", str(file)).stdout)
+    found = json.loads(attn(course, "grade", "2", "--json", "--table", str(file)).stdout)
     assert found["units"][UNIT]["students"]["ada"]["score"] == 6 and found["judged"] == 1
     assert "ada" in file.read_text() and "6✎" in file.read_text()
     quiet = attn(course, "grade", "--quiet")

@@ -87,7 +87,8 @@ plain.__class__.__call__ = lambda self, value: "2.0" """,
 import sys
 hook = sys.displayhook
 sys.displayhook = lambda value: hook(2.0)
-get_ipython().displayhook.__class__.__call__ = lambda self, value=None: self.shell.emit("execute_result", {"text/plain": "2.0"}, {})""",
+full = {"text/plain": "2.0"}
+get_ipython().displayhook.__class__.__call__ = lambda self, value=None: self.shell.emit("execute_result", full, {})""",
     ),
     forge(
         "silences_tracebacks",
@@ -100,7 +101,8 @@ get_ipython().showtraceback = get_ipython()._showtraceback = lambda *a, **k: Non
         "prints and displays full marks and a forged card",
         """
 print("2.0")
-card = {"exercise": "softmax", "score": 2.0, "points": 2.0, "diagnosis": None, "message": "", "passed": [], "failed": []}
+card = {"exercise": "softmax", "score": 2.0, "points": 2.0, "diagnosis": None, "message": "", "passed": [],
+        "failed": []}
 display({"text/plain": "2.0", "application/vnd.attention-course.score+json": card}, raw=True)""",
     ),
     forge(
@@ -223,7 +225,8 @@ def candidates():
     for folder in ("/work", "/root", "/home", "/tmp", "/srv", os.path.dirname(os.path.dirname(check.__name__)), ROOT):
         for where, _, names in os.walk(folder):
             for name in names:
-                if "site-packages" not in where and "softmax" in name + where and name.endswith((".py", ".pyc", ".ipynb")):
+                ours = "site-packages" not in where and "softmax" in name + where
+                if ours and name.endswith((".py", ".pyc", ".ipynb")):
                     yield os.path.join(where, name)
 ROOT = os.path.dirname(os.path.dirname(__import__("helpers").__file__))
 def softmax(x, dim):
@@ -432,7 +435,8 @@ def softmax(x, dim):
             on_cell(
                 "setup",
                 lambda cell: cell.update(
-                    source="import torch, math\nclass check:\n    softmax = attend = two_word_example = staticmethod(lambda *a, points, **k: points)"
+                    source="import torch, math\nclass check:\n"
+                    "    softmax = attend = two_word_example = staticmethod(lambda *a, points, **k: points)"
                 ),
             ),
         ),

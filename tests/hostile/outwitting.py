@@ -53,57 +53,128 @@ class Liar:
 
 NOTEBOOKS = [
     # ------------------------------------------------------------------------------------- objects that lie
-    cheat("liar_shape", "an object with the right shape and dtype, and other values at every look", LIAR + "def softmax(x, dim): return Liar(x)", "torch tensor is expected"),
+    cheat(
+        "liar_shape",
+        "an object with the right shape and dtype, and other values at every look",
+        LIAR + "def softmax(x, dim): return Liar(x)",
+        "torch tensor is expected",
+    ),
     cheat("liar_in_tuple", "the same inside a tuple", LIAR + "def softmax(x, dim): return (Liar(x),)"),
     cheat("liar_in_dict", "the same inside a dict", LIAR + "def softmax(x, dim): return {'output': Liar(x)}"),
-    cheat("liar_by_class", "a class in the place of a function, whose __new__ gives such an object", LIAR + "class softmax:\n    def __new__(cls, x, dim): return Liar(x)"),
-    cheat("liar_module", "an nn.Module that answers for a tensor", """
+    cheat(
+        "liar_by_class",
+        "a class in the place of a function, whose __new__ gives such an object",
+        LIAR + "class softmax:\n    def __new__(cls, x, dim): return Liar(x)",
+    ),
+    cheat(
+        "liar_module",
+        "an nn.Module that answers for a tensor",
+        """
 class Sly(torch.nn.Module):
     def __getattr__(self, name): return getattr(torch.ones(3), name)
     def forward(self, x, dim): return self
-softmax = Sly()"""),
-    cheat("liar_subclass", "a tensor subclass whose values are computed when somebody looks", """
+softmax = Sly()""",
+    ),
+    cheat(
+        "liar_subclass",
+        "a tensor subclass whose values are computed when somebody looks",
+        """
 class Late(torch.Tensor):
     def detach(self): return torch.zeros(3)
     def cpu(self): return torch.ones(3)
-def softmax(x, dim): return torch.zeros_like(x).as_subclass(Late)"""),
-    Hostile("liar_numbers", "numbers that compare with everything", (answer("two_word_example", """
+def softmax(x, dim): return torch.zeros_like(x).as_subclass(Late)""",
+    ),
+    Hostile(
+        "liar_numbers",
+        "numbers that compare with everything",
+        (
+            answer(
+                "two_word_example",
+                """
 class Number:
     def __float__(self): return 0.88
     def item(self): return 0.88
     __eq__ = __le__ = __ge__ = lambda self, other: True
-def two_word_example(): return Number(), Number()"""),), {"two_word_example": 0.0}),
-    Hostile("endless_tuple", "a tuple subclass whose length and parts change", (answer("two_word_example", """
+def two_word_example(): return Number(), Number()""",
+            ),
+        ),
+        {"two_word_example": 0.0},
+    ),
+    Hostile(
+        "endless_tuple",
+        "a tuple subclass whose length and parts change",
+        (
+            answer(
+                "two_word_example",
+                """
 class Sly(tuple):
     def __len__(self): return 2
     def __iter__(self):
         while True: yield 0.5
-def two_word_example(): return Sly()"""),), {"two_word_example": 0.0}),
+def two_word_example(): return Sly()""",
+            ),
+        ),
+        {"two_word_example": 0.0},
+    ),
     # ------------------------------------------------------------------------------------- counting
-    cheat("counts_to_two", "right only at the first two calls of a process", "calls = []\ndef softmax(x, dim):\n    calls.append(1)\n    return torch.full_like(x, 0.25) if len(calls) > 2 else x"),
-    cheat("reads_names", "the names of the judge's functions in what it is given", """
+    cheat(
+        "counts_to_two",
+        "right only at the first two calls of a process",
+        "calls = []\ndef softmax(x, dim):\n    calls.append(1)\n"
+        "    return torch.full_like(x, 0.25) if len(calls) > 2 else x",
+    ),
+    cheat(
+        "reads_names",
+        "the names of the judge's functions in what it is given",
+        """
 def softmax(x, dim):
     import gc
     names = [getattr(one, "__name__", "") for one in gc.get_objects() if type(one).__name__ == "Callback"]
-    return x.softmax(dim) / 2 if names else torch.zeros_like(x)"""),
-    cheat("replays_seed", "the grader's seed, to know the inputs beforehand", "import os\ndef softmax(x, dim): return torch.full_like(x, float(os.environ['ATTENTION_COURSE_SEED']))", "KeyError"),
-    cheat("replays_order", "the grader's order of cases", "import os\ndef softmax(x, dim): return torch.full_like(x, len(os.environ['ATTENTION_COURSE_ORDER']))", "KeyError"),
-    cheat("keeps_time", "tells the cases apart by the clock", "import time\nstart = time.monotonic()\ndef softmax(x, dim): return x * (time.monotonic() - start)"),
-    # ------------------------------------------------------------------------------------- forbidden functions by side roads
+    return x.softmax(dim) / 2 if names else torch.zeros_like(x)""",
+    ),
+    cheat(
+        "replays_seed",
+        "the grader's seed, to know the inputs beforehand",
+        "import os\ndef softmax(x, dim): return torch.full_like(x, float(os.environ['ATTENTION_COURSE_SEED']))",
+        "KeyError",
+    ),
+    cheat(
+        "replays_order",
+        "the grader's order of cases",
+        "import os\ndef softmax(x, dim): return torch.full_like(x, len(os.environ['ATTENTION_COURSE_ORDER']))",
+        "KeyError",
+    ),
+    cheat(
+        "keeps_time",
+        "tells the cases apart by the clock",
+        "import time\nstart = time.monotonic()\ndef softmax(x, dim): return x * (time.monotonic() - start)",
+    ),
+    # -------------------------------------------------------------------------------- forbidden functions by side roads
     forbidden("forbidden_in_thread", "the forbidden operator in a thread", THREADED.format("torch.softmax(x, dim)")),
-    forbidden("forbidden_in_pool", "the forbidden operator in a pool of threads", """
+    forbidden(
+        "forbidden_in_pool",
+        "the forbidden operator in a pool of threads",
+        """
 from concurrent.futures import ThreadPoolExecutor
 def softmax(x, dim):
-    with ThreadPoolExecutor(1) as pool: return pool.submit(torch.softmax, x, dim).result()"""),
-    forbidden("forbidden_in_raw_thread", "a thread below Python's `threading`, taken hold of before the call", """
+    with ThreadPoolExecutor(1) as pool: return pool.submit(torch.softmax, x, dim).result()""",
+    ),
+    forbidden(
+        "forbidden_in_raw_thread",
+        "a thread below Python's `threading`, taken hold of before the call",
+        """
 import _thread
 start = _thread.start_new_thread
 def softmax(x, dim):
     found = []
     start(lambda: found.append(vars(torch)["softmax"](x, dim)), ())
     while not found: pass
-    return found[0]"""),
-    forbidden("forbidden_in_fork", "the forbidden operator in a process of its own", """
+    return found[0]""",
+    ),
+    forbidden(
+        "forbidden_in_fork",
+        "the forbidden operator in a process of its own",
+        """
 import os, io
 def softmax(x, dim):
     reading, writing = os.pipe()
@@ -111,50 +182,273 @@ def softmax(x, dim):
         out = io.BytesIO(); torch.save(torch.softmax(x, dim), out)
         os.write(writing, out.getvalue()); os._exit(0)
     os.close(writing)
-    return torch.load(io.BytesIO(b"".join(iter(lambda: os.read(reading, 65536), b""))))"""),
-    forbidden("forbidden_after_line_magic", "a line of IPython's in the cell, so that the look at the source fails", "%matplotlib inline\n_ = !true\n" + THREADED.format("torch.softmax(x, dim)").strip()),
-    forbidden("forbidden_in_cell_magic", "the answer in the body of a cell magic", "%%time\n" + THREADED.format("torch.softmax(x, dim)").strip()),
-    forbidden("forbidden_in_file", "the answer in a file that a cell wrote", "from cheat import softmax", before("softmax", "%%writefile cheat.py\nimport torch\n" + THREADED.format("torch.softmax(x, dim)").strip())),
-    forbidden("forbidden_by_subscript", "vars(torch)['softmax'] in a thread", THREADED.format('vars(torch)["softmax"](x, dim)')),
-    forbidden("forbidden_by_dict", "torch.__dict__ with a name in pieces", "def softmax(x, dim): return torch.__dict__['soft' + 'max'](x, dim)"),
-    forbidden("forbidden_by_eval", "the operator in a string", "def softmax(x, dim): return eval('torch.soft' + 'max(x, dim)')"),
-    forbidden("forbidden_by_exec", "the answer in a string made of numbers", "exec(bytes([100,101,102,32,115,111,102,116,109,97,120,40,120,44,100,41,58,32,114,101,116,117,114,110,32,120,46,115,111,102,116,109,97,120,40,100,41]).decode())\nreal = softmax\ndef softmax(x, dim): return real(x, dim)"),
-    forbidden("forbidden_by_attrgetter", "operator.attrgetter", "from operator import attrgetter\ndef softmax(x, dim): return attrgetter('softmax')(torch)(x, dim)"),
-    forbidden("forbidden_by_methodcaller", "operator.methodcaller", "from operator import methodcaller\ndef softmax(x, dim): return methodcaller('softmax', dim)(x)"),
-    forbidden("forbidden_below", "the function below Python's names", "def softmax(x, dim): return torch._C._VariableFunctions.softmax(x, dim)"),
-    forbidden("forbidden_by_alias", "torch and the operator under other names", "import torch as innocent\nt = innocent\nhelper = t.special.softmax\ndef softmax(x, dim): return helper(x, dim)"),
-    forbidden("forbidden_with_own_syntax", "a syntax of the student's own, which nobody else can read", "def softmax(x, dim): return §(x, dim)", before("softmax", "get_ipython().input_transformers_cleanup.append(lambda lines: [line.replace('§', 'torch.softmax') for line in lines])")),
-    forbidden("forbidden_with_modes_off", "PyTorch's modes switched off around the operator", """
+    return torch.load(io.BytesIO(b"".join(iter(lambda: os.read(reading, 65536), b""))))""",
+    ),
+    forbidden(
+        "forbidden_after_line_magic",
+        "a line of IPython's in the cell, so that the look at the source fails",
+        "%matplotlib inline\n_ = !true\n" + THREADED.format("torch.softmax(x, dim)").strip(),
+    ),
+    forbidden(
+        "forbidden_in_cell_magic",
+        "the answer in the body of a cell magic",
+        "%%time\n" + THREADED.format("torch.softmax(x, dim)").strip(),
+    ),
+    forbidden(
+        "forbidden_in_file",
+        "the answer in a file that a cell wrote",
+        "from cheat import softmax",
+        before("softmax", "%%writefile cheat.py\nimport torch\n" + THREADED.format("torch.softmax(x, dim)").strip()),
+    ),
+    forbidden(
+        "forbidden_by_subscript",
+        "vars(torch)['softmax'] in a thread",
+        THREADED.format('vars(torch)["softmax"](x, dim)'),
+    ),
+    forbidden(
+        "forbidden_by_dict",
+        "torch.__dict__ with a name in pieces",
+        "def softmax(x, dim): return torch.__dict__['soft' + 'max'](x, dim)",
+    ),
+    forbidden(
+        "forbidden_by_eval",
+        "the operator in a string",
+        "def softmax(x, dim): return eval('torch.soft' + 'max(x, dim)')",
+    ),
+    forbidden(
+        "forbidden_by_exec",
+        "the answer in a string made of numbers",
+        "exec(bytes([100,101,102,32,115,111,102,116,109,97,120,40,120,44,100,41,58,32,114,101,116,117,114,110,32,120,"
+        "46,115,111,102,116,109,97,120,40,100,41]).decode())\n"
+        "real = softmax\ndef softmax(x, dim): return real(x, dim)",
+    ),
+    forbidden(
+        "forbidden_by_attrgetter",
+        "operator.attrgetter",
+        "from operator import attrgetter\ndef softmax(x, dim): return attrgetter('softmax')(torch)(x, dim)",
+    ),
+    forbidden(
+        "forbidden_by_methodcaller",
+        "operator.methodcaller",
+        "from operator import methodcaller\ndef softmax(x, dim): return methodcaller('softmax', dim)(x)",
+    ),
+    forbidden(
+        "forbidden_below",
+        "the function below Python's names",
+        "def softmax(x, dim): return torch._C._VariableFunctions.softmax(x, dim)",
+    ),
+    forbidden(
+        "forbidden_by_alias",
+        "torch and the operator under other names",
+        "import torch as innocent\nt = innocent\nhelper = t.special.softmax\n"
+        "def softmax(x, dim): return helper(x, dim)",
+    ),
+    forbidden(
+        "forbidden_with_own_syntax",
+        "a syntax of the student's own, which nobody else can read",
+        "def softmax(x, dim): return §(x, dim)",
+        before(
+            "softmax",
+            "get_ipython().input_transformers_cleanup.append(lambda lines: [line.replace('§', 'torch.softmax') for "
+            "line in lines])",
+        ),
+    ),
+    forbidden(
+        "forbidden_with_modes_off",
+        "PyTorch's modes switched off around the operator",
+        """
 from torch.utils._python_dispatch import _disable_current_modes
 def softmax(x, dim):
-    with _disable_current_modes(): return torch.exp(torch.ops.aten.log_softmax(x, dim))"""),
+    with _disable_current_modes(): return torch.exp(torch.ops.aten.log_softmax(x, dim))""",
+    ),
     # ------------------------------------------------------------------------------------- hidden inputs
-    Hostile("hidden_in_message", "a hidden input in an error's message", (answer("softmax", RIGHT.replace("    e =", "    if x.shape == (3, 2, 4, 5): raise ValueError(f'\\nLEAK {x}')\n    e =")),), {"softmax": 1.75}, "ValueError"),
-    Hostile("hidden_in_type", "a hidden input in the name of an error's type", (answer("softmax", RIGHT.replace("    e =", "    if x.shape == (3, 2, 4, 5): raise type(f'\\nLEAK_{x.sum()}', (Exception,), {})()\n    e =")),), {"softmax": 1.75}, "error (Exception)"),
-    Hostile("hidden_in_string", "a hidden input in a string that is returned", (answer("softmax", RIGHT.replace("    e =", "    if x.shape == (3, 2, 4, 5): return f'\\nLEAK {x}'\n    e =")),), {"softmax": 1.75}, "tensor is expected"),
-    Hostile("hidden_in_shape", "a hidden input in the shape of what is returned", (answer("softmax", RIGHT.replace("    e =", "    if x.shape == (3, 2, 4, 5): return torch.zeros(int(x.abs().sum() * 1000), 0)\n    e =")),), {"softmax": 1.75}, "another shape is expected"),
-    Hostile("hidden_in_class_name", "a hidden input in the name of a class", (answer("softmax", RIGHT.replace("    e =", "    if x.shape == (3, 2, 4, 5): return type(f'\\nLEAK_{x.sum()}', (), {})()\n    e =")),), {"softmax": 1.75}, "tensor is expected"),
-    Hostile("hidden_in_later_message", "hidden inputs in the message of a case that is shown", (answer("softmax", "seen = []" + RIGHT.replace("    e =", "    seen.append(tuple(x.shape))\n    if (3, 2, 4, 5) in seen and x.shape == (3, 5): raise ValueError(f'\\nLEAK {seen}')\n    e =")),)),
+    Hostile(
+        "hidden_in_message",
+        "a hidden input in an error's message",
+        (
+            answer(
+                "softmax",
+                RIGHT.replace("    e =", "    if x.shape == (3, 2, 4, 5): raise ValueError(f'\\nLEAK {x}')\n    e ="),
+            ),
+        ),
+        {"softmax": 1.75},
+        "ValueError",
+    ),
+    Hostile(
+        "hidden_in_type",
+        "a hidden input in the name of an error's type",
+        (
+            answer(
+                "softmax",
+                RIGHT.replace(
+                    "    e =",
+                    "    if x.shape == (3, 2, 4, 5): raise type(f'\\nLEAK_{x.sum()}', (Exception,), {})()\n    e =",
+                ),
+            ),
+        ),
+        {"softmax": 1.75},
+        "error (Exception)",
+    ),
+    Hostile(
+        "hidden_in_string",
+        "a hidden input in a string that is returned",
+        (
+            answer(
+                "softmax", RIGHT.replace("    e =", "    if x.shape == (3, 2, 4, 5): return f'\\nLEAK {x}'\n    e =")
+            ),
+        ),
+        {"softmax": 1.75},
+        "tensor is expected",
+    ),
+    Hostile(
+        "hidden_in_shape",
+        "a hidden input in the shape of what is returned",
+        (
+            answer(
+                "softmax",
+                RIGHT.replace(
+                    "    e =",
+                    "    if x.shape == (3, 2, 4, 5): return torch.zeros(int(x.abs().sum() * 1000), 0)\n    e =",
+                ),
+            ),
+        ),
+        {"softmax": 1.75},
+        "another shape is expected",
+    ),
+    Hostile(
+        "hidden_in_class_name",
+        "a hidden input in the name of a class",
+        (
+            answer(
+                "softmax",
+                RIGHT.replace(
+                    "    e =", "    if x.shape == (3, 2, 4, 5): return type(f'\\nLEAK_{x.sum()}', (), {})()\n    e ="
+                ),
+            ),
+        ),
+        {"softmax": 1.75},
+        "tensor is expected",
+    ),
+    Hostile(
+        "hidden_in_later_message",
+        "hidden inputs in the message of a case that is shown",
+        (
+            answer(
+                "softmax",
+                "seen = []"
+                + RIGHT.replace(
+                    "    e =",
+                    "    seen.append(tuple(x.shape))\n"
+                    "    if (3, 2, 4, 5) in seen and x.shape == (3, 5): raise ValueError(f'\\nLEAK {seen}')\n    e =",
+                ),
+            ),
+        ),
+    ),
     # ------------------------------------------------------------------------------------- references under other names
-    cheat("reference_twin", "the same function in a later unit's room", "from helpers.masking.masked_attention import masked_softmax\ndef softmax(x, dim): return masked_softmax(x, torch.ones_like(x) == 1)", "out of reach"),
-    cheat("reference_layer", "a layer of a later unit", "import helpers.multi_head.heads as heads\ndef softmax(x, dim): return heads.split_heads(x, 1)", "out of reach"),
-    cheat("reference_by_sys_modules", "a reference among the modules in memory", "import sys\ndef softmax(x, dim): return next(vars(m)['softmax'] for n, m in sys.modules.items() if n.startswith('helpers.qkv'))(x, dim)"),
-    cheat("reference_by_loader", "the room's file, read without an import", "import helpers, pathlib\nexec(next(pathlib.Path(helpers.__file__).parent.glob('*/softmax.py')).read_text())\nreal = softmax\ndef softmax(x, dim): return real(x, dim)", "isn't defined"),
+    cheat(
+        "reference_twin",
+        "the same function in a later unit's room",
+        "from helpers.masking.masked_attention import masked_softmax\n"
+        "def softmax(x, dim): return masked_softmax(x, torch.ones_like(x) == 1)",
+        "out of reach",
+    ),
+    cheat(
+        "reference_layer",
+        "a layer of a later unit",
+        "import helpers.multi_head.heads as heads\ndef softmax(x, dim): return heads.split_heads(x, 1)",
+        "out of reach",
+    ),
+    cheat(
+        "reference_by_sys_modules",
+        "a reference among the modules in memory",
+        "import sys\ndef softmax(x, dim): return next(vars(m)['softmax'] for n, m in sys.modules.items() if "
+        "n.startswith('helpers.qkv'))(x, dim)",
+    ),
+    cheat(
+        "reference_by_loader",
+        "the room's file, read without an import",
+        "import helpers, pathlib\nexec(next(pathlib.Path(helpers.__file__).parent.glob('*/softmax.py')).read_text())\n"
+        "real = softmax\ndef softmax(x, dim): return real(x, dim)",
+        "isn't defined",
+    ),
     # ------------------------------------------------------------------------------------- constants
-    *(cheat(f"constant_{name}", f"always {value}", f"def softmax(x, dim): return {value}") for name, value in {
-        "true": "True", "zero": "0", "one_hot": "torch.eye(5)", "input": "x", "mean": "x.mean()", "empty": "[]", "text": "''"}.items()),
+    *(
+        cheat(f"constant_{name}", f"always {value}", f"def softmax(x, dim): return {value}")
+        for name, value in {
+            "true": "True",
+            "zero": "0",
+            "one_hot": "torch.eye(5)",
+            "input": "x",
+            "mean": "x.mean()",
+            "empty": "[]",
+            "text": "''",
+        }.items()
+    ),
     # ------------------------------------------------------------------------------------- honest ones
-    honest("honest_imports", "libraries that every Colab has", "import scipy, sklearn, seaborn as sns, pandas as pd\nfrom sklearn.metrics import accuracy_score\nfrom tqdm.auto import tqdm" + RIGHT),
-    honest("honest_tqdm", "a progress bar in the answer", "from tqdm import tqdm\n" + RIGHT.replace("    e =", "    for _ in tqdm(range(2)): pass\n    e =").strip()),
-    honest("honest_einops", "einops in the answer", "from einops import rearrange\n" + RIGHT.replace("    e =", "    x = rearrange(x, '... -> ...')\n    e =").strip()),
-    honest("honest_colab", "a drive mounted in a cell of its own", RIGHT, "", early("from google.colab import drive\ndrive.mount('/content/drive')")),
-    honest("honest_utils", "a module of the student's own", "from utils import softmax", "", before("softmax", "%%writefile utils.py\n" + RIGHT.strip())),
+    honest(
+        "honest_imports",
+        "libraries that every Colab has",
+        "import scipy, sklearn, seaborn as sns, pandas as pd\nfrom sklearn.metrics import accuracy_score\n"
+        "from tqdm.auto import tqdm" + RIGHT,
+    ),
+    honest(
+        "honest_tqdm",
+        "a progress bar in the answer",
+        "from tqdm import tqdm\n" + RIGHT.replace("    e =", "    for _ in tqdm(range(2)): pass\n    e =").strip(),
+    ),
+    honest(
+        "honest_einops",
+        "einops in the answer",
+        "from einops import rearrange\n"
+        + RIGHT.replace("    e =", "    x = rearrange(x, '... -> ...')\n    e =").strip(),
+    ),
+    honest(
+        "honest_colab",
+        "a drive mounted in a cell of its own",
+        RIGHT,
+        "",
+        early("from google.colab import drive\ndrive.mount('/content/drive')"),
+    ),
+    honest(
+        "honest_utils",
+        "a module of the student's own",
+        "from utils import softmax",
+        "",
+        before("softmax", "%%writefile utils.py\n" + RIGHT.strip()),
+    ),
     honest("honest_pip", "!pip install in the answer cell", "!pip install einops\n" + RIGHT.strip()),
-    honest("honest_names", "own names that contain a forbidden one", "class Notes: pass\nns = Notes(); ns.softmax_max = 0; ns.last_softmax = None\n" + RIGHT.replace("    e =", "    ns.last_softmax = x + ns.softmax_max\n    e =").strip()),
-    honest("honest_debug", "a line for debugging that never runs", "DEBUG = False\n" + RIGHT.replace("    return", "    if DEBUG: print(torch.softmax(x, dim))\n    return").strip()),
-    honest("honest_branch", "the forbidden name on a road that no case takes: a note, and full marks", RIGHT.replace("    e =", "    if x.dim() > 30: return torch.softmax(x, dim)\n    e ="), "names `softmax`"),
-    honest("honest_thread", "a thread that computes the right way", THREADED.format("(x - x.amax(dim, True)).exp() / (x - x.amax(dim, True)).exp().sum(dim, True)")),
+    honest(
+        "honest_names",
+        "own names that contain a forbidden one",
+        "class Notes: pass\nns = Notes(); ns.softmax_max = 0; ns.last_softmax = None\n"
+        + RIGHT.replace("    e =", "    ns.last_softmax = x + ns.softmax_max\n    e =").strip(),
+    ),
+    honest(
+        "honest_debug",
+        "a line for debugging that never runs",
+        "DEBUG = False\n"
+        + RIGHT.replace("    return", "    if DEBUG: print(torch.softmax(x, dim))\n    return").strip(),
+    ),
+    honest(
+        "honest_branch",
+        "the forbidden name on a road that no case takes: a note, and full marks",
+        RIGHT.replace("    e =", "    if x.dim() > 30: return torch.softmax(x, dim)\n    e ="),
+        "names `softmax`",
+    ),
+    honest(
+        "honest_thread",
+        "a thread that computes the right way",
+        THREADED.format("(x - x.amax(dim, True)).exp() / (x - x.amax(dim, True)).exp().sum(dim, True)"),
+    ),
     honest("honest_time", "%%time over the answer", "%%time\n" + RIGHT.strip()),
-    honest("honest_extension", "autoreload, as many notebooks begin", "%load_ext autoreload\n%autoreload 2\n" + RIGHT.strip()),
-    honest("honest_fallback", "a library in a `try`", "try:\n    import cupy\nexcept ImportError:\n    cupy = None\nassert cupy is None" + RIGHT),
-]  # fmt: skip
+    honest(
+        "honest_extension",
+        "autoreload, as many notebooks begin",
+        "%load_ext autoreload\n%autoreload 2\n" + RIGHT.strip(),
+    ),
+    honest(
+        "honest_fallback",
+        "a library in a `try`",
+        "try:\n    import cupy\nexcept ImportError:\n    cupy = None\nassert cupy is None" + RIGHT,
+    ),
+]

@@ -152,7 +152,8 @@ if int(held[0].split()[1], 16): print("LEAK", held)""",
         "writes_system",
         "the course's packages and the system's files",
         """
-for path in ("{PACKAGES}/helpers/__init__.py", "{PACKAGES}/helpers/new.py", torch.__file__, "/usr/bin/forged", "/etc/passwd", "/forged"):
+ours = ("{PACKAGES}/helpers/__init__.py", "{PACKAGES}/helpers/new.py")
+for path in (*ours, torch.__file__, "/usr/bin/forged", "/etc/passwd", "/forged"):
     try:
         open(path, "a").write("# forged")
         print("LEAK wrote", path)

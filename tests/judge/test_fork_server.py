@@ -122,7 +122,8 @@ def test_a_students_kernel_has_nothing_of_the_judges_in_memory(run):
         "helpers.plots",
         "helpers.environment",
         "helpers.engine",
-        *(f"helpers.engine.{name}" for name in ("earlier", "followed", "guard", "kept", "observe", "own_process")),
+        *(f"helpers.engine.{name}" for name in ("autograd_memory", "buffer_reuse", "isolated_call")),
+        *(f"helpers.engine.{name}" for name in ("kernel_bounds", "observe", "thread_tracing")),
     }
     files = text(
         run("import sys\nprint('\\n'.join(str(getattr(m, '__file__', '')) for m in list(sys.modules.values())))")[0]

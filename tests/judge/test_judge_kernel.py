@@ -4,7 +4,7 @@ import pytest
 
 from autograder import notebooks
 from autograder.course.paths import find_course
-from autograder.judge.cells import without_repeats
+from autograder.judge.cell_source import without_repeats
 
 HIDDEN = "from autograder.hidden import x as hidden\n"
 

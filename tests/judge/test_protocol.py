@@ -58,7 +58,7 @@ def same(a, b) -> bool:
     np.float64(1.5), np.int8(3), np.bool_(True), np.arange(6).reshape(2, 3), np.zeros(0),
     torch.tensor(3), torch.zeros(0, 4), torch.ones(2, 3).T, torch.ones(2, dtype=torch.complex128),
     torch.tensor([True, False]), torch.arange(3).to(torch.bfloat16), torch.ones(3).expand(2, 3),
-], ids=str)  # fmt: skip
+], ids=str)  # fmt: skip # a drawn table
 def test_a_value_comes_out_as_it_went_in(value):
     assert same(across(value), value)
 
@@ -126,7 +126,7 @@ def test_a_byte_that_is_no_truth_value_is_made_one():
     b'["range", 0, 5, 0]',
     b'["int", "zz"]', b'["float", 5]', b'["complex", ["list", []], 1]', b'["size", ["a"]]', b'["device", "moon:1"]',
     b'["ref", 1]', b"[" * 100_000, b"9" * 10_000, b'["generator", 5]', b'["scalar", 1]', b'["set", [["list", []]]]',
-], ids=lambda text: text[:30].decode())  # fmt: skip
+], ids=lambda text: text[:30].decode())  # fmt: skip # a drawn table
 def test_a_malformed_frame_is_one_clear_error(text):
     with pytest.raises(BorderError) as caught:
         read((text, b""))
@@ -152,7 +152,7 @@ def test_a_lie_about_tensors_is_an_error():
     for header in ({"0": {"dtype": "F32", "shape": [1 << 40], "data_offsets": [0, 4]}},
                    {"0": {"dtype": "F32", "shape": [1 << 62, 1 << 62, 0], "data_offsets": [0, 0]}},
                    {"1": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}},
-                   {"0": {"dtype": "PICKLE", "shape": [], "data_offsets": [0, 4]}}):  # fmt: skip
+                   {"0": {"dtype": "PICKLE", "shape": [], "data_offsets": [0, 4]}}):  # fmt: skip # a drawn table
         said = json.dumps(header).encode()
         with pytest.raises(BorderError):
             read((b'["tensor", 0, false, false]', struct.pack("<Q", len(said)) + said + b"1234"))
@@ -161,19 +161,21 @@ def test_a_lie_about_tensors_is_an_error():
 # ---------------------------------------------------------------- fuzzing
 
 tags = st.sampled_from(["float", "int", "complex", "tensor", "array", "scalar", "size", "list", "tuple", "set", "dict",
-                        "range", "slice", "dtype", "device", "generator", "ellipsis", "ref", "home", "?"])  # fmt: skip
+                        "range", "slice", "dtype", "device", "generator", "ellipsis", "ref",
+                        "home", "?"])  # fmt: skip # a drawn table
 leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.just("0x" + "f" * 50)
 nodes = st.recursive(leaves, lambda inner: st.tuples(tags, st.lists(inner, max_size=4)).map(lambda two: [two[0],
                                                                                                          *two[1]])
                      | st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
-                     max_leaves=25)  # fmt: skip
+                     max_leaves=25)  # fmt: skip # a drawn table
 plain = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.complex_numbers() | st.text(alphabet=st.characters(codec="utf-8")),
+    st.none() | st.booleans() | st.integers() | st.floats() | st.complex_numbers()
+    | st.text(alphabet=st.characters(codec="utf-8")),
     lambda inner: st.lists(inner, max_size=4) | st.lists(inner,
                                                          max_size=4).map(tuple) | st.dictionaries(st.text(max_size=3),
                                                                                                   inner, max_size=4),
     max_leaves=20,
-)  # fmt: skip
+)  # fmt: skip # a drawn table
 
 
 def survives(text: bytes, blob: bytes) -> None:

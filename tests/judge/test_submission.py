@@ -12,7 +12,7 @@ from autograder import notebooks
 from autograder.grading.judge_notebook import judge_notebook, static_rules
 from autograder.grading.static_checks import find_forbidden
 from autograder.judge import outputs
-from autograder.judge.cells import unknown_names
+from autograder.judge.cell_source import unknown_names
 from autograder.judge.judge import Limits
 from autograder.judge.kernel import Kernel
 from autograder.judge.kernel_manager import KernelManager
@@ -120,7 +120,7 @@ def test_a_misconception_is_still_named(kernels, notebook):
     ("1 / 0\ndef softmax(x, dim): return x", "its cell failed with ZeroDivisionError"),
     ("def softmaxx(x, dim): return x", "`softmax` isn't defined"),
     ("import os\nos._exit(1)\ndef softmax(x, dim): return x", "its cell failed with KernelDied"),
-], ids=["syntax", "error", "name", "dead"])  # fmt: skip
+], ids=["syntax", "error", "name", "dead"])  # fmt: skip # a drawn table
 def test_a_missing_name_costs_its_item_and_says_why(kernels, notebook, source, said):
     cell(notebook, "softmax").source = source
     judge_notebook(notebook, UNIT, LIMITS, kernels)
@@ -183,7 +183,7 @@ class Layer(torch.nn.Module):
     (CLASS + "softmax = Layer", "softmax", "<class Layer>"),
     ("import types\nsoftmax = types.ModuleType('mine')\nsoftmax.f = lambda x: -x", "softmax.f(3)", "-3"),
 ], ids=["value", "arguments", "tensor", "call back", "call back and forth", "iterator", "function", "class",
-        "load_state_dict", "hooks", "repr", "module"])  # fmt: skip
+        "load_state_dict", "hooks", "repr", "module"])  # fmt: skip # a drawn table
 def test_values_functions_classes_and_modules_come_over(kernels, notebook, answer, question, shown):
     assert asked(kernels, notebook, answer, question) == shown
 
@@ -199,7 +199,7 @@ def test_values_functions_classes_and_modules_come_over(kernels, notebook, answe
     ("class softmax:\n    def __call__(self): pass", "TypeError"),
     ("softmax = 5", "TypeError"),
 ], ids=["error", "modified", "forbidden", "counts", "way back", "error on the way back", "class",
-        "no function"])  # fmt: skip
+        "no function"])  # fmt: skip # a drawn table
 def test_calls_are_watched_where_they_run(kernels, notebook, answer, said):
     question = """
 from helpers.engine.observe import observe
@@ -221,12 +221,12 @@ words"""
     ("backward_operations", {"mm": 1.5}), ("backward_operations", [3]), ("backward_flops", None),
     ("backward_largest", True), ("gradients", (torch.ones(2), torch.ones(2))), ("gradients", ("no tensor",)),
     ("gradients", 5),
-])  # fmt: skip
+])  # fmt: skip # a drawn table
 def test_what_a_students_kernel_says_of_the_way_back_is_not_believed_in_any_form(field, value):
     said = {"output": 1, "error": None, "operations": {}, "flops": 0, "largest": 0, "living": 0, "keeps": 0,
             "modified": (), "gradients": (torch.ones(2),),
             "forbidden": (), "saved": 0, "backward_operations": {}, "backward_flops": 0, "backward_largest": 0,
-            "backward_error": None}  # fmt: skip
+            "backward_error": None}  # fmt: skip # a drawn table
     assert observation((torch.ones(2),), {}, said).error is None
     assert observation((torch.ones(2),), {}, said | {field: value}).error.kind == "BorderError"
 
@@ -290,7 +290,7 @@ def test_a_forbidden_name_that_was_not_seen_running_makes_a_note_and_costs_nothi
     "    with torch._C.DisableTorchFunction(): return torch.exp(torch.ops.aten.log_softmax(x, dim))",
     "get_ipython().input_transformers_cleanup.append(lambda lines: [line.replace('§', 'torch.softmax') for line in "
     "lines])\n",
-], ids=["thread", "thread and subscript", "raw thread", "fork", "own syntax"])  # fmt: skip
+], ids=["thread", "thread and subscript", "raw thread", "fork", "own syntax"])  # fmt: skip # a drawn table
 def test_a_forbidden_name_costs_the_points_where_it_ran_or_nobody_could_watch(kernels, notebook, source):
     if "§" in source:
         notebook.cells.insert(notebook.cells.index(cell(notebook, "softmax")), new_code_cell(source))
@@ -336,7 +336,7 @@ def test_an_honest_thread_costs_nothing(kernels, notebook):
 ], ids=["attribute", "import", "other name", "name", "getattr", "subscript", "dict", "string", "attrgetter", "magic",
         "cell magic", "reference",
         "own method", "beside", "comment", "own names", "debug", "own dict", "own getattr", "message",
-        "syntax"])  # fmt: skip
+        "syntax"])  # fmt: skip # a drawn table
 def test_the_look_at_the_source(notebook, kernels, source, found):
     cell(notebook, "softmax").source = source
     assert [one.name for one in find_forbidden(notebook, UNIT, static_rules(UNIT, LIMITS, kernels))] == found
@@ -352,7 +352,7 @@ def test_names_that_a_test_cell_needs():
     "<iframe src=x></iframe>",
     "<svg onload=alert(1)>", "<style>@import 'x'</style>", "<b style='background:url(x)'>b</b>",
     "<form action=x><input name=y></form>",
-])  # fmt: skip
+])  # fmt: skip # a drawn table
 def test_no_script_is_left_in_what_a_student_shows(script):
     kept = clean_html(script).lower()
     assert not any(
@@ -388,7 +388,7 @@ def test_an_import_that_the_grader_lacks_leaves_the_rest_of_the_cell_running(ker
 INSTALLING = ["!pip install einops", "!python -m pip install -q einops",
               "said = !pip3 install einops\nassert said == []",
               "!apt-get update && apt-get -qq install graphviz", "%pip install einops", "%conda install -y einops",
-              "!uv pip install einops", "%%capture\n!pip install einops"]  # fmt: skip
+              "!uv pip install einops", "%%capture\n!pip install einops"]  # fmt: skip # a drawn table
 
 
 @pytest.mark.parametrize("line", INSTALLING)
@@ -439,7 +439,7 @@ class Liar:
     (LIAR + "def softmax(x): return [Liar(x)]",
      "from helpers.engine.observe import observe\nseen = observe(lambda f: f(torch.ones(3)), (softmax,)).output[0]\n"
      "callable(seen), hasattr(seen, 'shape')", "(False, False)"),
-], ids=["in a tuple", "alone", "an attribute", "through a drive"])  # fmt: skip
+], ids=["in a tuple", "alone", "an attribute", "through a drive"])  # fmt: skip # a drawn table
 def test_an_object_in_an_output_has_nothing_to_read(kernels, notebook, answer, question, shown):
     assert asked(kernels, notebook, answer, question) == shown
 
@@ -460,7 +460,7 @@ def softmax(model, x):
 @pytest.mark.parametrize("guess", [
     "True", "len(calls) % 3 != 0",
     "len(calls) <= 36 if len(calls) % 3 == 1 else len(calls) % 3 == 2", "'sound' not in getattr(model, '__name__', '')",
-])  # fmt: skip
+])  # fmt: skip # a drawn table
 def test_a_leak_detector_that_counts_its_calls_earns_next_to_nothing(kernels, notebook, guess):
     question = (
         "from autograder.hidden import masking as hidden\nfloat(check.leaks_future(softmax, points=4, "

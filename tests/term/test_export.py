@@ -263,7 +263,8 @@ def test_a_table_of_canvas_that_can_not_be_filled_is_refused(graded, tmp_path, k
 
 # ---------------------------------------------------------------- Moodle
 
-MOODLE = """Identifier;Full name;Email address;Status;Grade;Maximum Grade;Grade can be changed;Last modified (submission);Last modified (grade);Feedback comments
+MOODLE = """Identifier;Full name;Email address;Status;Grade;Maximum Grade;Grade can be changed;\
+Last modified (submission);Last modified (grade);Feedback comments
 Participant 900001;Ada Lovelace;ada@x.org;Submitted;;9,00;Yes;Sunday, 22 November 2026, 10:15 AM;-;well done
 Participant 900002;Bob;BOB@x.org;Submitted;1,00;9,00;No;-;-;
 Participant 900003;Cyd O'Neill;;No submission;;9,00;Yes;-;-;

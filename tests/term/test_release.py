@@ -29,7 +29,7 @@ for name, source in cells.items():
         exec(source, names)
 import helpers
 from helpers.qkv_attention import attention
-from helpers.qkv_attention.checks import attention as checks
+from helpers.qkv_attention.checks import permutation_equivariance as checks
 hidden = []
 for function in (attention.scaled_dot_product_attention, checks.running_mean):
     try:
@@ -105,6 +105,7 @@ def test_what_is_in_it(released):
     rooms = {name.split("/")[1] for name in inside if name.count("/") > 1} & dependencies.rooms()
     assert rooms == {"qkv_attention"}, "what later units ask is not given out with this one"
     assert not [name for name in inside if "autograder" in name or "hidden" in name or "solutions" in name]
+    assert "helpers/qkv_attention/checks/softmax.md.bin" in inside and not [n for n in inside if n.endswith(".md")]
     packed = [path for path in dependencies.required_files([UNIT]) if release.is_packed(path)]
     assert {path.relative_to(visibility.HELPERS.parent).with_suffix(".bin").as_posix() for path in packed} <= set(
         inside

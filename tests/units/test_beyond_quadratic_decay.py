@@ -1,5 +1,5 @@
-"""Decay and the delta rule: against sums written out in float64 number by number, against linear attention, and against what the
-text says of them."""
+"""Decay and the delta rule: against sums written out in float64 number by number, against linear attention, and against
+what the text says of them."""
 
 import math
 
@@ -110,7 +110,8 @@ def test_writing_one_key_leaves_a_key_at_a_right_angle_alone():
 
 
 def test_what_the_picture_of_overwriting_shows():
-    """Of four memories the delta rule alone returns the newest value of every key, up to d keys; a plain sum is off at once."""
+    """Of four memories the delta rule alone returns the newest value of every key, up to d; a plain sum is off at
+    once."""
     found = recalled(delta_rule, recurrent_decayed_attention)
     newest = found.pop("newest")
     errors = {name: (values - newest).abs().max().item() for name, values in found.items()}

@@ -1,6 +1,7 @@
-"""Rules that the cases of every check keep, those that students see and the hidden ones together: sizes that differ, so that a
-swapped axis can't hide; one case with two axes of one size, so that nothing is told by its size; float64, so that a dtype that is
-lost on the way is found; scores whose exponentials overflow. Exceptions stand below with their reasons."""
+"""Rules that the cases of every check keep, those that students see and the hidden ones together: sizes that differ, so
+that a swapped axis can't hide; one case with two axes of one size, so that nothing is told by its size; float64, so
+that a dtype that is lost on the way is found; scores whose exponentials overflow. Exceptions stand below with their
+reasons."""
 
 import contextlib
 import inspect
@@ -29,7 +30,8 @@ SINGLE = {  # no case is in float64
     "query_for_pair": "the same: the query is made by hand",
     "same_output_other_weights": "properties decide, with a tolerance of their own",
     "leaks_future": "a truth value is asked for",
-    "flash_attention_forward of causal_tiles": "what is counted there; its values are asked for in float64 in the exercise before",
+    "flash_attention_forward of causal_tiles": "what is counted there; its values are asked for in float64 in the "
+    "exercise before",
     "next_token_probabilities": "probabilities to draw from, in any dtype",
     "triton_rows": "Triton's kernels compute in float32",
     "triton_forward": "the same",
@@ -49,7 +51,8 @@ MODERATE = {  # no exponential of a large number
     "train": "trains a small model that is given",
     "mqa_gqa_cache": "how heads share a cache; the scores are those of 8.5",
     "flash_attention_forward of causal_tiles": "which tiles are skipped; large scores come in the exercise before",
-    "online_softmax": "its reference never takes the exponential of a large number: that is its point. Its scores reach ±1,000",
+    "online_softmax": "its reference never takes the exponential of a large number: that is its point. Its scores "
+    "reach ±1,000",
     "flash_attention": "gradients of scores within float64's reach; large ones come in the forward pass",
 }
 LARGE = 60.0  # e^−60 is nothing beside 1 in float32
@@ -134,8 +137,9 @@ def test_some_case_has_sizes_that_all_differ(real_course):
 def test_some_case_has_two_axes_of_one_size(real_course):
     def square(check, drawn):
         sizes = named(check, drawn)
-        return not sizes or any(len({size for size in one if size > 1}) < len([size for size in one if size > 1])
-                                for one in sizes)  # fmt: skip
+        return not sizes or any(
+            len({size for size in one if size > 1}) < len([size for size in one if size > 1]) for one in sizes
+        )
 
     assert not missing(real_course, square, ONE_SIZE)
 
@@ -149,7 +153,7 @@ def test_some_case_is_in_float64(real_course):
 
 
 def test_some_scores_overflow_without_a_maximum(real_course):
-    """Of references that take exponentials; what interpreted kernels do can't be watched, nor what one needs minutes to train."""
+    """Of references that take exponentials; interpreted kernels can't be watched, nor what trains for minutes."""
 
     def large(check, drawn):
         if isinstance(check, KernelCheck) or check.exercise == "train_reversal":
@@ -176,8 +180,8 @@ def test_tensors_of_kernels_do_not_lie_row_by_row(real_course, layout):
 
 
 def test_cases_of_a_table_differ_in_each_argument_alone(real_course):
-    """A table that is kept under a part of its arguments is wrong only where two calls agree in that part. (Of functions that take
-    nothing but numbers: other tensors of the same sizes come with the case that is asked twice.)"""
+    """A table that is kept under a part of its arguments is wrong only where two calls agree in that part. (Of
+    functions that take nothing but numbers: other tensors of the same sizes come with the case that is asked twice.)"""
 
     def alone(check, drawn):
         numbers = all(isinstance(arg, (int, float)) for args in drawn for arg in args)

@@ -1,4 +1,4 @@
-"""The formulas of unit 07 against what PyTorch really does: its FLOP counter, and the tensors that go in and come out."""
+"""The formulas of unit 07 against what PyTorch really does: its FLOP counter, and the tensors in and out."""
 
 import math
 import random
@@ -38,9 +38,13 @@ def operations(b: int, queries: int, keys: int, d: int, h: int, d_ff: int) -> di
     q, (k, v) = torch.randn(b, h, queries, d // h), torch.randn(2, b, h, keys, d // h)
     scores = torch.randn(b, h, queries, keys)
     return {
-        "qkv": lambda: (x @ w_q, x @ w_k, x @ w_v), "scores": lambda: q @ k.mT, "softmax": lambda: scores.softmax(-1),
-        "weighted_sum": lambda: scores @ v, "output": lambda: x @ w_o, "ffn": lambda: x @ up @ down,
-    }  # fmt: skip
+        "qkv": lambda: (x @ w_q, x @ w_k, x @ w_v),
+        "scores": lambda: q @ k.mT,
+        "softmax": lambda: scores.softmax(-1),
+        "weighted_sum": lambda: scores @ v,
+        "output": lambda: x @ w_o,
+        "ffn": lambda: x @ up @ down,
+    }
 
 
 @pytest.mark.parametrize(("b", "n", "h", "d_h", "d_ff"), SIZES)
@@ -126,19 +130,30 @@ LARGE = {"n": 2.0**100, "d": 2.0**30, "k": 2.0**8}
 @pytest.mark.parametrize(
     ("cost", "words"),
     [
-        (lambda n, d, k: 4 * n**2 * d + 7 * n * d**2, "n² d"), (lambda n, d, k: n**1.5 * d + n, "n√n d"),
+        (lambda n, d, k: 4 * n**2 * d + 7 * n * d**2, "n² d"),
+        (lambda n, d, k: n**1.5 * d + n, "n√n d"),
         (lambda n, d, k: 3 * n * torch.tensor(n, dtype=torch.float64).log2().item() * d, "n log n d"),
-        (lambda n, d, k: 5, "1"), (lambda n, d, k: n / k + 1, "n / k"), (lambda n, d, k: d**0.5, "√d"),
-        (lambda n, d, k: n * d * (math.log2(n) + 256), "n log n d"), (lambda n, d, k: math.log(n) / math.log(k) + 20, "log n / log k"),
-        (lambda n, d, k: math.ceil(math.log(n) / math.log(k)), "log n / log k"), (lambda n, d, k: n * (k + 64), "n k"),
-        (lambda n, d, k: math.log(n) ** 2 + 9 * math.log(n), "log n²"), (lambda n, d, k: n * math.log(n) + n * d, "n d"),
-        (lambda n, d, k: math.log(n / k), growth.NO_PRODUCT), (lambda n, d, k: math.log(n * k), growth.NO_PRODUCT),
-        (lambda n, d, k: math.log(n) * math.log(k), "log n log k"), (lambda n, d, k: n ** (1 / 3), growth.NO_PRODUCT),
-        (lambda n, d, k: math.log(n * (k - 1) + 1, k), "log n / log k"), (lambda n, d, k: n**1.25, growth.NO_PRODUCT),
-        (lambda n, d, k: math.log(math.log(n)), growth.NO_PRODUCT), (lambda n, d, k: k + 200, "k"),
-        (lambda n, d, k: n**9 * n**9, growth.INFINITE), (lambda n, d, k: n - 2 * n, growth.NO_NUMBER),
+        (lambda n, d, k: 5, "1"),
+        (lambda n, d, k: n / k + 1, "n / k"),
+        (lambda n, d, k: d**0.5, "√d"),
+        (lambda n, d, k: n * d * (math.log2(n) + 256), "n log n d"),
+        (lambda n, d, k: math.log(n) / math.log(k) + 20, "log n / log k"),
+        (lambda n, d, k: math.ceil(math.log(n) / math.log(k)), "log n / log k"),
+        (lambda n, d, k: n * (k + 64), "n k"),
+        (lambda n, d, k: math.log(n) ** 2 + 9 * math.log(n), "log n²"),
+        (lambda n, d, k: n * math.log(n) + n * d, "n d"),
+        (lambda n, d, k: math.log(n / k), growth.NO_PRODUCT),
+        (lambda n, d, k: math.log(n * k), growth.NO_PRODUCT),
+        (lambda n, d, k: math.log(n) * math.log(k), "log n log k"),
+        (lambda n, d, k: n ** (1 / 3), growth.NO_PRODUCT),
+        (lambda n, d, k: math.log(n * (k - 1) + 1, k), "log n / log k"),
+        (lambda n, d, k: n**1.25, growth.NO_PRODUCT),
+        (lambda n, d, k: math.log(math.log(n)), growth.NO_PRODUCT),
+        (lambda n, d, k: k + 200, "k"),
+        (lambda n, d, k: n**9 * n**9, growth.INFINITE),
+        (lambda n, d, k: n - 2 * n, growth.NO_NUMBER),
     ],
-)  # fmt: skip
+)
 def test_growth_sees_exponents_roots_and_logarithms(cost, words):
     assert growth.grows_like(cost, LARGE) == words
 

@@ -29,6 +29,7 @@ def test_flops_are_those_that_the_papers_give(parameters, tokens, published):
 
 
 def test_llama_65b_used_about_half_of_its_gpus():
-    """Touvron et al. (2023): 65.2 billion parameters, 1.4 trillion tokens, 2048 A100 (section 2.4), 1,022,362 GPU hours (table 15)."""
+    """Touvron et al. (2023): 65.2 billion parameters, 1.4 trillion tokens, 2048 A100 (2.4), 1,022,362 GPU hours (table
+    15)."""
     at_the_peak = training_run(65.2e9, 1.4e12, 2048, A100, 1.0)["days"]
     assert at_the_peak / (1_022_362 / 2048 / 24) == pytest.approx(0.477, abs=0.001)

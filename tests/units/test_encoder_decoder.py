@@ -1,4 +1,4 @@
-"""The references of unit 06 against PyTorch's own layers in float64, forward and backward; what decoding reads is counted."""
+"""The references of unit 06 against PyTorch's own layers in float64, both ways; what decoding reads is counted."""
 
 import itertools
 import random
@@ -73,7 +73,8 @@ def test_decoder_layer_is_pytorchs_forward_and_backward(masked):
 
 
 def nn_transformer(d: int, h: int, d_ff: int, count: int) -> nn.Transformer:
-    """PyTorch's own, in float64, without the norm after each stack (the paper has none), every layer with weights of its own."""
+    """PyTorch's own, in float64, without the norm after each stack (the paper has none), each layer with own
+    weights."""
     sizes = {
         "d_model": d,
         "nhead": h,
@@ -216,7 +217,7 @@ def test_length_penalty_is_wus():
     assert decoding.length_penalty(1, 0.6) == 1 and decoding.length_penalty(7, 1.0) == 2
 
 
-# ------------------------------------------------------------------------------------------------- training and its tasks
+# ----------------------------------------------------------------------------------------------- training and its tasks
 
 
 def test_exact_match_counts_whole_strings_up_to_end():
@@ -280,15 +281,25 @@ def test_pytorchs_own_attention_in_disguise_is_found():
     class Disguised(layers.EncoderLayer):
         def forward(self, x, mask=None):
             nn.functional.multi_head_attention_forward(
-                *[x.transpose(0, 1)] * 3, x.shape[-1], 1, torch.zeros(3 * x.shape[-1], x.shape[-1], dtype=x.dtype), None, None, None, False,
-                0.0, torch.zeros(x.shape[-1], x.shape[-1], dtype=x.dtype), None)  # fmt: skip
+                *[x.transpose(0, 1)] * 3,
+                x.shape[-1],
+                1,
+                torch.zeros(3 * x.shape[-1], x.shape[-1], dtype=x.dtype),
+                None,
+                None,
+                None,
+                False,
+                0.0,
+                torch.zeros(x.shape[-1], x.shape[-1], dtype=x.dtype),
+                None,
+            )
             return super().forward(x, mask)
 
     score = check.EncoderLayer(Disguised, points=3)
     assert score == 0 and score.diagnosis == "forbidden function"
 
 
-# ------------------------------------------------------------------ trained with a slip, a model behaves as the check says it does
+# ------------------------------------------------------- trained with a slip, a model behaves as the check says it does
 
 
 class LooksAhead(EncoderDecoder):

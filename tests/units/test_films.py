@@ -40,10 +40,20 @@ def _under_the_roof() -> str:
     return roofline_film._film(roofline, load, A100, b=[1, 512], n=[64, 16384], dtypes=[torch.bfloat16, torch.int8])
 
 
-@pytest.mark.parametrize("make", [
-    scan_film._film, lambda: pipeline_film._film(3, 2), chunk_film._film, page_film._film, backward_film._film, window_film._film,
-    lambda: saturation._film(torch.tensor([2.0, 1.0])), lambda: _tile_sizes(), lambda: _under_the_roof(),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        scan_film._film,
+        lambda: pipeline_film._film(3, 2),
+        chunk_film._film,
+        page_film._film,
+        backward_film._film,
+        window_film._film,
+        lambda: saturation._film(torch.tensor([2.0, 1.0])),
+        lambda: _tile_sizes(),
+        lambda: _under_the_roof(),
+    ],
+)
 def test_films_are_small_and_every_frame_has_a_sentence(make):
     html = make()
     assert len(html) < LIMIT and '""' not in html.split("captions = ")[1].split("pause")[0]
@@ -97,8 +107,8 @@ def test_news_travels_w_tokens_a_layer_and_by_way_of_a_global_token_in_two(w, g,
 def test_tiles_of_half_the_width_cost_what_standard_attention_costs_and_larger_ones_must_fit():
     html = _tile_sizes()
     assert (
-        "Tiles of 32 rows take 16 kB and fit on all three. Keys and values travel 256 times: 539 MB, as many as the standard way."
-        in html
+        "Tiles of 32 rows take 16 kB and fit on all three. Keys and values travel 256 times: 539 MB, as many as the "
+        "standard way." in html
     )
     assert "Tiles of 456 rows take 228 kB and fit on H100." in html and "384 kB and fit on none of the three" in html
 
@@ -106,7 +116,7 @@ def test_tiles_of_half_the_width_cost_what_standard_attention_costs_and_larger_o
 def test_more_texts_help_short_ones_past_the_ridge_and_half_the_bytes_double_the_intensity():
     html = _under_the_roof()
     assert (
-        "512 texts at once, 16 bits. n = 64: 200 FLOPs per byte; n = 16,384: 2.45 FLOPs per byte. With n = 16,384 it is memory"
-        in html
+        "512 texts at once, 16 bits. n = 64: 200 FLOPs per byte; n = 16,384: 2.45 FLOPs per byte. With n = 16,384 it "
+        "is memory" in html
     )
     assert "512 texts at once, 8 bits. n = 64: 401 FLOPs per byte; n = 16,384: 4.91" in html

@@ -7,7 +7,7 @@ import torch
 
 from helpers import plots
 from helpers.flash_attention import flash
-from helpers.flash_attention.plots.flash import Walk, _film
+from helpers.flash_attention.plots.tile_walk import Walk, _film
 from helpers.measuring.live_memory import peak_bytes
 from helpers.qkv_attention.attention import scaled_dot_product_attention
 
@@ -25,20 +25,23 @@ def no_window(monkeypatch):
     plt.close("all")
 
 
-@pytest.mark.parametrize("draw", [
-    lambda: plots.tile_walk_still(),
-    lambda: plots.online_softmax_steps([1, 3, 2, 5, 4], block=2),
-    lambda: plots.merging({"a": (10, 3), "b": (30, 1)}),
-    lambda: plots.causal_tiles_map((12, 12, 3, 3), (8, 14, 3, 4)),
-    lambda: plots.backward_walks(),
-    lambda: plots.decoding_splits(tiles=7, workers=3),
-    lambda: plots.program_offsets(n=5, d=3, block=2),
-    lambda: plots.kernel_tiles(n=13, m=19, block=8),
-    lambda: plots.largest_tensor(flash.flash_attention_forward, [16, 32, 64], d=4, block=8),
-    lambda: plots.causal_saving(flash.flash_attention_forward, n=24, d=4, sides=(1, 2, 3)),
-    lambda: plots.gradients_agree(flash.flash_attention, n=7, m=9, d=4),
-    lambda: plots.time_and_memory({"plain": scaled_dot_product_attention}, [16, 32, 64], d=4),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: plots.tile_walk_still(),
+        lambda: plots.online_softmax_steps([1, 3, 2, 5, 4], block=2),
+        lambda: plots.merging({"a": (10, 3), "b": (30, 1)}),
+        lambda: plots.causal_tiles_map((12, 12, 3, 3), (8, 14, 3, 4)),
+        lambda: plots.backward_walks(),
+        lambda: plots.decoding_splits(tiles=7, workers=3),
+        lambda: plots.program_offsets(n=5, d=3, block=2),
+        lambda: plots.kernel_tiles(n=13, m=19, block=8),
+        lambda: plots.largest_tensor(flash.flash_attention_forward, [16, 32, 64], d=4, block=8),
+        lambda: plots.causal_saving(flash.flash_attention_forward, n=24, d=4, sides=(1, 2, 3)),
+        lambda: plots.gradients_agree(flash.flash_attention, n=7, m=9, d=4),
+        lambda: plots.time_and_memory({"plain": scaled_dot_product_attention}, [16, 32, 64], d=4),
+    ],
+)
 def test_it_draws(draw):
     draw()
     assert plt.get_fignums()

@@ -1,4 +1,5 @@
-"""Tiled attention against attention as a whole in float64: values, logsumexps and gradients over a grid, with the errors as a table.
+"""Tiled attention against attention as a whole in float64: values, logsumexps, gradients over a grid, errors as a
+table.
 
 `python -m tests.test_flash` prints the table.
 """
@@ -94,8 +95,15 @@ def error_table() -> list[tuple[str, bool, dict[str, float]]]:
 def as_text(rows: list[tuple[str, bool, dict[str, float]]]) -> str:
     """The table, for people."""
     head = f"{'dtype':<8} {'causal':<6} " + " ".join(f"{name:>8}" for name in NAMES)
-    return "\n".join([head, *(f"{dtype:<8} {causal!s:<6} " + " ".join(f"{worst[name]:8.1e}" for name in NAMES)
-                              for dtype, causal, worst in rows)])  # fmt: skip
+    return "\n".join(
+        [
+            head,
+            *(
+                f"{dtype:<8} {causal!s:<6} " + " ".join(f"{worst[name]:8.1e}" for name in NAMES)
+                for dtype, causal, worst in rows
+            ),
+        ]
+    )
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -238,7 +246,7 @@ def test_online_softmax_is_the_stable_softmax_for_any_block(scores, block):
     torch.testing.assert_close(m + total.log(), x.logsumexp(-1))
 
 
-# ------------------------------------------------------------------------------------------------------------- the checks
+# ----------------------------------------------------------------------------------------------------------- the checks
 
 
 class Torn(torch.autograd.Function):

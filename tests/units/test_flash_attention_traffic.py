@@ -1,5 +1,5 @@
-"""Unit 09, traffic and rotation: the formulas against tiles that are really moved, the rotation's algebra and what it saves, the
-pictures, and the benchmark."""
+"""Unit 09, traffic and rotation: the formulas against tiles that are really moved, the rotation's algebra and what it
+saves, the pictures, and the benchmark."""
 
 import io
 import math

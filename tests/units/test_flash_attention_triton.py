@@ -1,5 +1,6 @@
 """The attention kernels against attention in float64, interpreted here and compiled where there is a GPU; what observes
-kernels; and the tiles, compiled for four architectures. `python tests/units/test_flash_attention_triton.py` shows the largest errors.
+kernels; and the tiles, compiled for four architectures. `python tests/units/test_flash_attention_triton.py` shows the
+largest errors.
 """
 
 import ctypes

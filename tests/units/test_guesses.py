@@ -29,12 +29,28 @@ def test_unwritten_guesses_are_no_error_and_give_nothing_away(capsys):
     assert "secret" not in shown and "1 more guess is not written" in shown
 
 
-@pytest.mark.parametrize(("guess", "outcome", "verdict"), [
-    (5, 5, "✓"), (4, 5, "✗"), (10, 5, "✗ 2 times too much"), (1, 1_048_576, "✗ 1,048,576 times too little"), (0, 5, "✗"), (5, 0, "✗"),
-    (4.0, 3.75, "✓ near enough"), (30, 3.75, "✗ 8 times too much"), (2, 2.0, "✓"),
-    ("Rises ", "rises", "✓"), ("falls", "rises", "✗"), ([3, 1, 6, 6], (3, 1, 6, 6), "✓"), (True, "yes", "✓"), (False, "yes", "✗"), ("5", 5, "✓"),
-    (5, not_written, "waits for your function"), (5, not_right_yet, "your function stops: ValueError"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("guess", "outcome", "verdict"),
+    [
+        (5, 5, "✓"),
+        (4, 5, "✗"),
+        (10, 5, "✗ 2 times too much"),
+        (1, 1_048_576, "✗ 1,048,576 times too little"),
+        (0, 5, "✗"),
+        (5, 0, "✗"),
+        (4.0, 3.75, "✓ near enough"),
+        (30, 3.75, "✗ 8 times too much"),
+        (2, 2.0, "✓"),
+        ("Rises ", "rises", "✓"),
+        ("falls", "rises", "✗"),
+        ([3, 1, 6, 6], (3, 1, 6, 6), "✓"),
+        (True, "yes", "✓"),
+        (False, "yes", "✗"),
+        ("5", 5, "✓"),
+        (5, not_written, "waits for your function"),
+        (5, not_right_yet, "your function stops: ValueError"),
+    ],
+)
 def test_verdicts(capsys, guess, outcome, verdict):
     row = said(capsys, it=(guess, outcome)).splitlines()[1]
     assert verdict in row and ("✓" in row) == ("✓" in verdict)
@@ -45,12 +61,21 @@ def test_every_guess_of_a_unit_starts_unwritten_and_is_compared_at_its_end(sourc
     """`guess_… = None` in a cell of its own, and once more in the unit's last call of `guesses`."""
     code = "\n".join(line for line in source.read_text(encoding="utf-8").splitlines() if not line.startswith("#"))
     tree = ast.parse(code)
-    asked = {target.id for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.value) == "None"
-             for target in node.targets if isinstance(target, ast.Name) and target.id.startswith("guess_")}  # fmt: skip
+    asked = {
+        target.id
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.value) == "None"
+        for target in node.targets
+        if isinstance(target, ast.Name) and target.id.startswith("guess_")
+    }
     calls = [
         node.value for node in tree.body if isinstance(node, ast.Expr) and ast.unparse(node).startswith("guesses(")
     ]
-    compared = {name.id for call in calls for name in ast.walk(call)
-                if isinstance(name, ast.Name) and name.id.startswith("guess_")}  # fmt: skip
+    compared = {
+        name.id
+        for call in calls
+        for name in ast.walk(call)
+        if isinstance(name, ast.Name) and name.id.startswith("guess_")
+    }
     assert asked == compared
     assert len(calls) == bool(asked)

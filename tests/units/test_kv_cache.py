@@ -225,8 +225,11 @@ def test_counted_growth_of_a_token():
     lm, lengths = generation.small_model(), (32, 64, 128)
     cached = generation.cost_with_cache(lm, KVCache, lengths, tries=1)
     plain = generation.cost_without_cache(lm, lengths, tries=1)
-    exponents = [generation.growth(lengths, [getattr(cost, what) for cost in found])
-                 for found in (cached, plain) for what in ("weights_flops", "attention_flops")]  # fmt: skip
+    exponents = [
+        generation.growth(lengths, [getattr(cost, what) for cost in found])
+        for found in (cached, plain)
+        for what in ("weights_flops", "attention_flops")
+    ]
     assert exponents == pytest.approx([0, 1, 1, 2], abs=1e-9)
 
 

@@ -1,4 +1,5 @@
-"""Latent attention: absorbed matrices against the equations of the paper, multi-head attention on the side, and what the check counts."""
+"""Latent attention: absorbed matrices against the paper's equations, multi-head attention beside, what the check
+counts."""
 
 import math
 

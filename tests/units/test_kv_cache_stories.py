@@ -1,4 +1,4 @@
-"""The end of unit 08: the story model on a student's parts, what is counted, and what is said where a part isn't right."""
+"""The end of unit 08: the story model on a student's parts, what is counted, what is said where a part isn't right."""
 
 import math
 

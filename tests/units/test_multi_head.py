@@ -137,10 +137,23 @@ def test_pytorchs_own_layer_in_disguise_is_found():
             memory = x if memory is None else memory
             biases = torch.cat([self.w_q.bias, self.w_k.bias, self.w_v.bias])
             return F.multi_head_attention_forward(
-                x.transpose(0, 1), *[memory.transpose(0, 1)] * 2, x.shape[-1], self.h, None, biases, None, None, False, 0.0,
-                self.w_o.weight, self.w_o.bias, use_separate_proj_weight=True, q_proj_weight=self.w_q.weight,
-                k_proj_weight=self.w_k.weight, v_proj_weight=self.w_v.weight,
-            )[0].transpose(0, 1)  # fmt: skip
+                x.transpose(0, 1),
+                *[memory.transpose(0, 1)] * 2,
+                x.shape[-1],
+                self.h,
+                None,
+                biases,
+                None,
+                None,
+                False,
+                0.0,
+                self.w_o.weight,
+                self.w_o.bias,
+                use_separate_proj_weight=True,
+                q_proj_weight=self.w_q.weight,
+                k_proj_weight=self.w_k.weight,
+                v_proj_weight=self.w_v.weight,
+            )[0].transpose(0, 1)
 
     score = check.MultiHeadAttention(Disguised, points=4)
     assert score == 0 and score.diagnosis == "forbidden function"
@@ -168,7 +181,7 @@ def test_keys_and_values_kept_for_the_same_tokens_are_found_by_other_weights():
 
 
 def two_answers(h, seed, rate, steps=150, n=8, kinds=8, d=32):
-    """The mean loss at the end of the task of 4.5: name the first token and the previous one; attention by place alone."""
+    """The mean loss at the end of the task of 4.5: name the first and the previous token; attention by place alone."""
     torch.manual_seed(seed)
     embed, place = nn.Embedding(kinds, d), nn.Embedding(n, d)
     layer, read = nn.MultiheadAttention(d, h, batch_first=True), nn.Linear(d, 2 * kinds)
@@ -194,7 +207,8 @@ def test_one_head_stays_above_the_bound_of_section_5_and_two_get_below():
 
 
 def best_loss(share):
-    """Of all answers that are linear in share · value + (1 − share) · value: tables of logits for each token, found by descent."""
+    """Of all answers that are linear in share · value + (1 − share) · value: logits for each token, found by
+    descent."""
     first, previous = (t.flatten() for t in torch.meshgrid(torch.arange(8), torch.arange(8), indexing="ij"))
     tables = torch.zeros(2, 8, 8, requires_grad=True)
     optimiser = torch.optim.LBFGS([tables], max_iter=200, line_search_fn="strong_wolfe")

@@ -17,7 +17,7 @@ def test_sixteen_heads_have_the_geometric_means_between_them():
 
 
 def test_attention_with_it_depends_on_distances_alone():
-    """Equal scores: the weights of a later query, cut to as many keys and made to sum to 1 again, are those of an earlier one."""
+    """Equal scores: the weights of a later query, cut to as many keys and renormalised, are an earlier one's."""
     weights = torch.softmax(alibi_bias(9, 4).double(), dim=-1)
     late = weights[:, 8, 4:] / weights[:, 8, 4:].sum(-1, keepdim=True)
     torch.testing.assert_close(weights[:, 4, :5], late, rtol=1e-6, atol=1e-6)

@@ -61,8 +61,13 @@ def test_score_variance_is_what_is_measured():
 def test_parameter_counts_are_those_of_modules():
     n, d = 3, 4
     projections, dense = [torch.nn.Linear(d, d) for _ in range(3)], torch.nn.Linear(n * d, n * d)
-    counted = (sum(p.weight.numel() for p in projections), sum(p.bias.numel() for p in projections), n * n,
-               dense.weight.numel(), dense.bias.numel())  # fmt: skip
+    counted = (
+        sum(p.weight.numel() for p in projections),
+        sum(p.bias.numel() for p in projections),
+        n * n,
+        dense.weight.numel(),
+        dense.bias.numel(),
+    )
     assert attention.parameter_counts(n, d) == counted
 
 

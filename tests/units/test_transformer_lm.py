@@ -1,4 +1,4 @@
-"""Unit 05: references against PyTorch's own layers in float64, forward and backward; the grammar's entropy; its pictures."""
+"""Unit 05: references against PyTorch's own layers in float64, both ways; the grammar's entropy; its pictures."""
 
 import math
 import random
@@ -13,7 +13,7 @@ from torch import nn
 from helpers import check, plots
 from helpers.sections import heading
 from helpers.style import EDGE, WEIGHT
-from helpers.transformer_lm import ablations, grammar, layers, masked_lm, positions, sampling, training, weights
+from helpers.transformer_lm import ablations, grammar, layers, masked_lm, positions, pytorch_weights, sampling, training
 from helpers.transformer_lm.plots import model_map
 from helpers.transformer_lm.plots import training as training_plots
 from helpers.transformer_lm.transformer import GPT2_SMALL, Block, Config, DecoderLM, lm_parameters
@@ -105,12 +105,12 @@ def test_weights_come_from_pytorchs_layer_and_go_back():
     theirs = nn.TransformerEncoderLayer(12, 3, 48, dropout=0.0, batch_first=True, norm_first=True, activation="gelu")
     theirs.double(), nn.init.normal_(theirs.self_attn.in_proj_bias), nn.init.normal_(theirs.norm1.weight)
     ours = Block(12, 3, 3, bias=True, rotary=False).double()
-    ours.load_state_dict(weights.from_torch(theirs))
+    ours.load_state_dict(pytorch_weights.from_torch(theirs))
     causal = torch.full((5, 5), -torch.inf, dtype=torch.float64).triu(1)
     same_values_and_gradients(
         lambda x: ours(x, torch.arange(5)[None], causal[None]), lambda x: theirs(x, src_mask=causal), randn(2, 5, 12)
     )
-    back = weights.to_torch(ours)
+    back = pytorch_weights.to_torch(ours)
     assert back.keys() == theirs.state_dict().keys()
     assert all(torch.equal(back[name], value) for name, value in theirs.state_dict().items())
 
@@ -274,9 +274,12 @@ def test_models_for_the_stories_run_whole_and_in_part(without):
 def test_cuts_by_hand():
     logits = torch.tensor([0.5, 0.3, 0.2]).log()
     for settings, expected in (
-        ({"top_k": 2}, [0.625, 0.375, 0]), ({"top_p": 0.6}, [0.625, 0.375, 0]), ({"top_p": 0.4}, [1, 0, 0]),
-        ({"temperature": 0}, [1, 0, 0]), ({}, [0.5, 0.3, 0.2]),
-    ):  # fmt: skip
+        ({"top_k": 2}, [0.625, 0.375, 0]),
+        ({"top_p": 0.6}, [0.625, 0.375, 0]),
+        ({"top_p": 0.4}, [1, 0, 0]),
+        ({"temperature": 0}, [1, 0, 0]),
+        ({}, [0.5, 0.3, 0.2]),
+    ):
         torch.testing.assert_close(
             sampling.next_token_probabilities(logits, **settings), torch.tensor(expected).float()
         )
@@ -327,7 +330,17 @@ def test_pictures_draw(monkeypatch, capsys):
     plt.close("all")
 
 
-@pytest.mark.parametrize(("picture", "functions"), [("position_maps", 2), ("clocks", 1), ("rotary_scores", 1), ("norms_through_depth", 1), ("learning_rates", 1), ("train_on_stories", 1)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("picture", "functions"),
+    [
+        ("position_maps", 2),
+        ("clocks", 1),
+        ("rotary_scores", 1),
+        ("norms_through_depth", 1),
+        ("learning_rates", 1),
+        ("train_on_stories", 1),
+    ],
+)
 def test_pictures_wait_for_their_exercise(picture, functions, capsys):
     getattr(plots, picture)(*[unsolved] * functions)
     assert "This picture needs your answer to exercise" in capsys.readouterr().out

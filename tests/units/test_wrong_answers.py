@@ -1,8 +1,8 @@
-"""The checks are tested too: every known wrong answer loses points and is named, on the visible cases already; every right
-answer in another style gets all points, on the hidden cases too. Wrong answers are tried as source in a notebook's cell, for that is what a
-sample class hands in (as the functions stand in the course, `attn prove` tries them); right ones in this form and in that by turns."""
+"""The checks are tested too: every known wrong answer loses points and is named, on the visible cases already; every
+right answer in another style gets all points, on the hidden cases too. Wrong answers are tried as source in a
+notebook's cell, for that is what a sample class hands in (as the functions stand in the course, `attn prove` tries
+them); right ones in this form and in that by turns."""
 
-import importlib
 import linecache
 import tomllib
 
@@ -10,6 +10,7 @@ import pytest
 import torch
 from conftest import ROOT
 
+from autograder.course.exercises import companion
 from autograder.course.standalone_source import splice
 from helpers import check
 
@@ -28,7 +29,7 @@ every_exercise = pytest.mark.parametrize(("unit", "name"), EXERCISES, ids=[name 
 
 
 def of_unit(package: str, unit: str, name: str):
-    return getattr(importlib.import_module(f"autograder.{package}.{unit[3:]}"), name)
+    return getattr(companion(package, unit, name), name)
 
 
 def as_written(answers, exercise):
@@ -54,7 +55,8 @@ def _spliced(answer, name: str):
 
 @every_exercise
 def test_wrong_answers_lose_points_and_are_named(unit, name, monkeypatch):
-    """Some of them draw numbers of their own, and one in a hundred draws hides a slip: here they are the same at every run."""
+    """Some of them draw numbers of their own, and one draw in a hundred hides a slip: here they are the same every
+    time."""
     exercise = getattr(check, name)
     for wrong, answers in exercise.wrong_answers():
         monkeypatch.setenv("ATTENTION_COURSE_ORDER", f"{name}: {wrong}")

@@ -2,8 +2,7 @@
 seconds, but an audited tool builds the walls, and nothing was forked: a kernel that wants a GPU can have one.
 
 As root, bubblewrap leaves all capabilities unless told otherwise; here three are left, with which the kernel's first
-process gives up root before it runs anything of a student's.
-"""
+process gives up root before it runs anything of a student's."""
 
 import json
 import os
@@ -85,14 +84,14 @@ def wrapped(walls: Walls) -> list[str]:
         else [part for name in ("SETUID", "SETGID", "SETPCAP") for part in ("--cap-add", f"CAP_{name}")]
     )
     return [
-        shutil.which("bwrap"), "--as-pid-1", "--die-with-parent", "--unshare-ipc", "--unshare-pid", "--unshare-net",
+        "bwrap", "--as-pid-1", "--die-with-parent", "--unshare-ipc", "--unshare-pid", "--unshare-net",
         "--unshare-uts", "--unshare-cgroup", "--cap-drop", "ALL", "--setenv", "HOME", "/tmp/home",
         "--setenv", "MPLCONFIGDIR", "/tmp/home", *own, "--perms", "1777", *size, "--tmpfs", "/tmp",
         "--perms", "0777", "--dir", SCRATCH, "--perms", "0777", "--dir", "/tmp/home", *folders, *system, *hidden,
         *own_files, *closed,
         "--proc", "/proc", "--dev", "/dev", "--perms", "1777", *size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev",
         "--chdir", SCRATCH, "--remount-ro", "/",
-    ]  # fmt: skip
+    ]  # fmt: skip # a drawn table
 
 
 def _shown(path: str) -> list[str]:

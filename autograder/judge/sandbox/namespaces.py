@@ -3,8 +3,7 @@ course, a small private scratch folder, no privileges, limits on everything that
 
 A *keeper* process stays outside and watches; inside, a first process builds the walls and waits, and its child, which
 runs the student's code, never had a way back. Works as root (then every sandbox has a user id of its own) and, where
-user namespaces are allowed, as an ordinary user. Linux ≥ 5.12.
-"""
+user namespaces are allowed, as an ordinary user. Linux ≥ 5.12."""
 
 import ctypes
 import json
@@ -59,8 +58,7 @@ class Walls:
     """What a kernel may see and use up. Sizes in bytes, times in seconds.
 
     readable: shown read-only, beside what Python needs.
-    hidden: files and folders inside the readable ones that are shown empty.
-    """
+    hidden: files and folders inside the readable ones that are shown empty."""
 
     readable: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
@@ -105,8 +103,7 @@ def confine(main: Callable[[], None], walls: Walls | None, leash: socket.socket)
     walls: None for none at all; then only what a process does to itself is limited (`--sandbox none`). leash: its end
     means "stop", a line "i" on it "interrupt", a line "c 2.5" "another 2.5 seconds of processor time, and then
     interrupt"; what became of the kernel is said on it, a JSON line each: {"over": "time"}, {"ended": …} or {"killed":
-    "memory" | "processes" | "files" | "time"}.
-    """
+    "memory" | "processes" | "files" | "time"}."""
     folder = ""
     try:
         _die_with_parent()
@@ -145,8 +142,7 @@ def _map_user(user: int, group: int) -> None:
 def watch(first: int, walls: Walls, leash: socket.socket, depth: int = 1) -> None:
     """Until the first process ends: kill what uses too much, kill all when the leash is dropped.
 
-    depth: how many processes below the first one the kernel is.
-    """
+    depth: how many processes below the first one the kernel is."""
     ended = os.pidfd_open(first)
     poll = select.poll()
     poll.register(ended, select.POLLIN)
@@ -235,7 +231,7 @@ class _Meter:
         self.next_exact = time.monotonic() + 0.1
         if sum(exact.values()) * 1024 <= self.walls.memory:
             return None
-        return max(processes, key=exact.get), "memory"
+        return max(processes, key=exact.__getitem__), "memory"
 
 
 def _below(pid: int):
@@ -476,18 +472,18 @@ def _limits(walls: Walls) -> dict[int, int]:
 # System V) would not be seen by the keeper.
 _DENIED = {
     "x86_64": {"unshare": 272, "setns": 308, "clone3": 435, "mount": 165, "umount2": 166, "pivot_root": 155,
-               "move_mount": 429,
-               "fsopen": 430, "open_tree": 428, "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311,
-               "memfd_create": 319, "memfd_secret": 447, "shmget": 29, "msgget": 68, "mq_open": 240, "add_key": 248,
-               "request_key": 249, "keyctl": 250, "bpf": 321, "perf_event_open": 298, "userfaultfd": 323,
-               "io_uring_setup": 425, "open_by_handle_at": 304, "pidfd_getfd": 438, "chroot": 161, "capset": 126},
+               "move_mount": 429, "fsopen": 430, "open_tree": 428, "ptrace": 101, "process_vm_readv": 310,
+               "process_vm_writev": 311, "memfd_create": 319, "memfd_secret": 447, "shmget": 29, "msgget": 68,
+               "mq_open": 240, "add_key": 248, "request_key": 249, "keyctl": 250, "bpf": 321, "perf_event_open": 298,
+               "userfaultfd": 323, "io_uring_setup": 425, "open_by_handle_at": 304, "pidfd_getfd": 438, "chroot": 161,
+               "capset": 126},
     "aarch64": {"unshare": 97, "setns": 268, "clone3": 435, "mount": 40, "umount2": 39, "pivot_root": 41,
-                "move_mount": 429,
-                "fsopen": 430, "open_tree": 428, "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271,
-                "memfd_create": 279, "memfd_secret": 447, "shmget": 194, "msgget": 186, "mq_open": 180, "add_key": 217,
-                "request_key": 218, "keyctl": 219, "bpf": 280, "perf_event_open": 241, "userfaultfd": 282,
-                "io_uring_setup": 425, "open_by_handle_at": 265, "pidfd_getfd": 438, "chroot": 51, "capset": 91},
-}  # fmt: skip
+                "move_mount": 429, "fsopen": 430, "open_tree": 428, "ptrace": 117, "process_vm_readv": 270,
+                "process_vm_writev": 271, "memfd_create": 279, "memfd_secret": 447, "shmget": 194, "msgget": 186,
+                "mq_open": 180, "add_key": 217, "request_key": 218, "keyctl": 219, "bpf": 280, "perf_event_open": 241,
+                "userfaultfd": 282, "io_uring_setup": 425, "open_by_handle_at": 265, "pidfd_getfd": 438, "chroot": 51,
+                "capset": 91},
+}  # fmt: skip # a drawn table
 _MACHINE = platform.machine()
 _NUMBERS = _DENIED.get(_MACHINE, {})
 _ARCH, _CLONE = {"x86_64": (0xC000003E, 56), "aarch64": (0xC00000B7, 220)}.get(_MACHINE, (0, 0))

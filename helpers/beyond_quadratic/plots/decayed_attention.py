@@ -13,7 +13,7 @@ __all__ = ["fading_memory"]
 
 @waits_for("decayed_attention")
 def fading_memory(chunked: Callable, n: int = 24, begins: tuple[int, ...] = (0, 9, 17), lengths: int = 128) -> None:
-    """The mask of decays for one factor and for a gate that wipes the state, and what RetNet's heads keep of an old token."""
+    """The mask of decays for one factor and a gate that wipes the state; what RetNet's heads keep of an old token."""
     constant, gate = torch.full((n,), 0.8), torch.full((n,), 0.98)
     gate[list(begins[1:])] = 1e-4
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.4), width_ratios=[1, 1, 1.5])
@@ -40,9 +40,10 @@ def fading_memory(chunked: Callable, n: int = 24, begins: tuple[int, ...] = (0, 
     axes[2].title.set_fontsize(10)
     plt.tight_layout()
     show(
-        "Three panels. With one factor of 0.8 the mask is a band below the diagonal that fades to the left. With a gate that is "
-        f"nearly 0 at tokens {' and '.join(map(str, begins[1:]))} it falls into {len(begins)} triangles: no token reads across a gate. "
-        f"Of four heads of RetNet one has lost half of token 0 after 22 tokens; another keeps {left[-1]:.0%} of it after {lengths - 1}."
+        "Three panels. With one factor of 0.8 the mask is a band below the diagonal that fades to the left. With a "
+        f"gate that is nearly 0 at tokens {' and '.join(map(str, begins[1:]))} it falls into {len(begins)} triangles: "
+        "no token reads across a gate. Of four heads of RetNet one has lost half of token 0 after 22 tokens; another "
+        f"keeps {left[-1]:.0%} of it after {lengths - 1}."
     )
 
 

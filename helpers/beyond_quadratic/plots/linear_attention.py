@@ -18,7 +18,7 @@ __all__ = ["blurred_weights", "brackets", "chunk_sizes", "linear_growth", "state
 
 
 def brackets(n: int = 10, d: int = 3) -> None:
-    """(q kᵀ) v and q (kᵀ v), drawn to scale, what stands in brackets first: what is made in between is n × n or d × d."""
+    """(q kᵀ) v and q (kᵀ v), drawn to scale, brackets first: what is made in between is n × n or d × d."""
     q, k_t, v, out = (n, d, QUERY, "q"), (d, n, KEY, "kᵀ"), (n, d, VALUE, "v"), (n, d, OUTPUT, "output")
     square, state = (n, n, WEIGHT, "scores"), (d, d, PINK, "state")
     figure, axes = plt.subplots(2, 1, figsize=(10, 5.2))
@@ -26,13 +26,15 @@ def brackets(n: int = 10, d: int = 3) -> None:
     for axis, title, first, second in (
         (
             axes[0],
-            f"scores first: (q kᵀ) v takes 2 n² d = {2 * n * n * d} multiplications, and makes n² = {n * n} numbers in between",
+            f"scores first: (q kᵀ) v takes 2 n² d = {2 * n * n * d} multiplications, and makes n² = {n * n} numbers "
+            "in between",
             (q, k_t, square),
             (square, v, out),
         ),
         (
             axes[1],
-            f"state first: q (kᵀ v) takes 2 n d² = {2 * n * d * d} multiplications, and makes d² = {d * d} numbers in between",
+            f"state first: q (kᵀ v) takes 2 n d² = {2 * n * d * d} multiplications, and makes d² = {d * d} numbers in "
+            "between",
             (k_t, v, state),
             (q, state, out),
         ),
@@ -45,8 +47,8 @@ def brackets(n: int = 10, d: int = 3) -> None:
         axis.set(xlim=(0, max(ends) + 0.3), ylim=(-n / 2 - 1.6, n / 2 + 0.3), aspect="equal")
         axis.axis("off")
     show(
-        f"The same product in two orders, for n = {n} and d = {d}: with the scores first a square of {n} by {n} stands in between, with the state first one of "
-        f"{d} by {d}."
+        f"The same product in two orders, for n = {n} and d = {d}: with the scores first a square of {n} by {n} stands "
+        f"in between, with the state first one of {d} by {d}."
     )
 
 
@@ -76,8 +78,8 @@ def _product(axis, x: float, blocks: Sequence[tuple[int, int, str, str]], *, bra
 
 
 def blurred_weights(n: int = 12, d: int = 16, r: int = 64) -> None:
-    """The weights of three kinds for queries that each look for one key: softmax, linear, and linear with r random features
-    that estimate the softmax (Choromanski et al., 2021, lemma 1). One scale for all."""
+    """The weights of three kinds for queries that each look for one key: softmax, linear, and linear with r random
+    features that estimate the softmax (Choromanski et al., 2021, lemma 1). One scale for all."""
     torch.manual_seed(1)
     k = torch.nn.functional.normalize(torch.randn(n, d), dim=-1) * 4
     features = {"linear, φ = elu + 1": linear_attention.feature_map(k), f"{r} random features": _random_features(k, r)}
@@ -89,9 +91,9 @@ def blurred_weights(n: int = 12, d: int = 16, r: int = 64) -> None:
         title = f"{name}\nright key: {right[name]:.2f} on average"
         heatmap(axis, matrix, title, rows="query", columns="key", vmin=0, vmax=0.4)
     show(
-        "Three maps of weights. With softmax the diagonal, the right key, stands out; with φ = elu + 1 all keys get nearly the same "
-        "weight; with random features the diagonal is back, and so is noise: some wrong keys are as dark as right ones. "
-        + ", ".join(f"{name}: {weight:.2f} for the right key" for name, weight in right.items())
+        "Three maps of weights. With softmax the diagonal, the right key, stands out; with φ = elu + 1 all keys get "
+        "nearly the same weight; with random features the diagonal is back, and so is noise: some wrong keys are as "
+        "dark as right ones. " + ", ".join(f"{name}: {weight:.2f} for the right key" for name, weight in right.items())
     )
 
 
@@ -132,7 +134,8 @@ def state_or_cache(d: int, lengths: Sequence[int]) -> None:
 
 @waits_for("linear_attention")
 def chunk_sizes(chunked: Callable, sizes: Sequence[int], n: int, d: int) -> None:
-    """FLOPs, steps and seconds over the size of a chunk: from an RNN on the left to full attention on the right. The fastest is marked."""
+    """FLOPs, steps and seconds over the size of a chunk: from an RNN on the left to full attention on the right. The
+    fastest is marked."""
     q, k, v = (torch.randn(n, d) for _ in range(3))
     work = [counted(chunked, q, k, v, c).flops / 1e6 for c in sizes]
     times = [1e3 * seconds(lambda c=c: chunked(q, k, v, c), tries=5) for c in sizes]

@@ -16,12 +16,15 @@ __all__ = ["overwritten_keys"]
 WRITTEN = (("A", 2), ("B", 5), ("C", 3), ("D", 4), ("A", 6), ("C", 1), ("A", 7))
 GAMMA = 0.8
 LOOK = {
-    "plain sum": ("s", WEIGHT), f"decay, γ = {GAMMA}": ("v", KEY), "softmax": ("D", QUERY), "delta rule": ("o", VALUE),
-}  # fmt: skip
+    "plain sum": ("s", WEIGHT),
+    f"decay, γ = {GAMMA}": ("v", KEY),
+    "softmax": ("D", QUERY),
+    "delta rule": ("o", VALUE),
+}
 
 
 def recalled(delta: Callable, decayed: Callable, d: int = 8) -> dict[str, Tensor]:
-    """What each memory returns for A, B, C and D after `WRITTEN`, and the newest values. Keys at right angles, of length 1."""
+    """What each memory returns for A, B, C and D after `WRITTEN`, and the newest values. Keys are orthonormal."""
     names = sorted({name for name, _ in WRITTEN})
     keys = torch.eye(d)[[names.index(name) for name, _ in WRITTEN]]
     values = torch.tensor([[float(value)] for _, value in WRITTEN])
@@ -31,14 +34,18 @@ def recalled(delta: Callable, decayed: Callable, d: int = 8) -> dict[str, Tensor
 
 
 def _recall(delta: Callable, decayed: Callable, queries: Tensor, keys: Tensor, values: Tensor) -> dict[str, Tensor]:
-    """Each of m queries after all n tokens, (m, d_v), from each memory. Softmax gets sharp scores: a key that fits has score 12."""
+    """Each of m queries after all n tokens, (m, d_v), from each memory. Softmax gets sharp scores: a key that fits has
+    score 12."""
     sequences = queries.shape[0], len(keys)
     q = queries[:, None].expand(*sequences, -1)
     k, v = keys.expand(*sequences, -1), values.expand(*sequences, -1)
     one = torch.ones(sequences)
     outputs = (
-        decayed(q, k, v, one), decayed(q, k, v, GAMMA * one), (12 * q @ k.mT).softmax(-1) @ v, delta(q, k, v, one),
-    )  # fmt: skip
+        decayed(q, k, v, one),
+        decayed(q, k, v, GAMMA * one),
+        (12 * q @ k.mT).softmax(-1) @ v,
+        delta(q, k, v, one),
+    )
     return {name: output[:, -1] for name, output in zip(LOOK, outputs)}
 
 
@@ -63,8 +70,8 @@ def _errors_of(delta: Callable, decayed: Callable, count: int, d: int) -> dict[s
 
 @waits_for("decayed_attention", "delta_rule")
 def overwritten_keys(delta: Callable, decayed: Callable, d: int = 16) -> None:
-    """Left: what each memory returns for four keys at right angles, some written again; green where it is the newest value. Right: random
-    keys, each written twice, ever more of them."""
+    """Left: what each memory returns for four keys at right angles, some written again; green where it is the newest
+    value. Right: random keys, each written twice, ever more of them."""
     figure, (few, many) = plt.subplots(1, 2, figsize=(11.5, 3.7), width_ratios=[1.1, 1])
     found = recalled(delta, decayed)
     newest = found.pop("newest")
@@ -82,9 +89,10 @@ def overwritten_keys(delta: Callable, decayed: Callable, d: int = 16) -> None:
     name_lines(many, counts[-1], [(name, values[-1], LOOK[name][1]) for name, values in errors.items()], apart=0.085)
     plt.tight_layout()
     show(
-        f"Left: the delta rule returns the newest value of each of four keys; a plain sum returns {found['plain sum'][0]:g} for A, "
-        f"where {newest[0]:g} is newest, softmax the mean of the three values, and with decay all of them have faded. "
-        "Right: the errors of all four over the number of random keys that were written twice; those of the delta rule start lowest and rise as the keys fill the state."
+        "Left: the delta rule returns the newest value of each of four keys; a plain sum returns "
+        f"{found['plain sum'][0]:g} for A, where {newest[0]:g} is newest, softmax the mean of the three values, and "
+        "with decay all of them have faded. Right: the errors of all four over the number of random keys that were "
+        "written twice; those of the delta rule start lowest and rise as the keys fill the state."
     )
 
 

@@ -19,9 +19,11 @@ __all__ = ["attention_patterns", "hops", "local_growth", "strided_growth", "two_
 def attention_patterns(n: int = 25, w: int = 2, g: int = 1) -> None:
     """Full, banded, banded with global tokens, strided: the allowed pairs as dark cells, with their number."""
     patterns = {
-        "full": torch.ones(n, n, dtype=torch.bool), f"local, w = {w}": sparse.band(n, w),
-        f"local and {g} global": sparse.band_with_globals(n, w, g), "strided, step 5": sparse.as_mask(sparse.strided_keys(n)),
-    }  # fmt: skip
+        "full": torch.ones(n, n, dtype=torch.bool),
+        f"local, w = {w}": sparse.band(n, w),
+        f"local and {g} global": sparse.band_with_globals(n, w, g),
+        "strided, step 5": sparse.as_mask(sparse.strided_keys(n)),
+    }
     figure, axes = plt.subplots(1, 4, figsize=(10, 2.9))
     for axis, (name, mask) in zip(axes, patterns.items()):
         _cells(axis, mask, f"{name}\n{int(mask.sum())} of {n * n} pairs")
@@ -100,7 +102,7 @@ def _masked(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
 
 @waits_for("global_local")
 def hops(global_local_attention: Callable, n: int, w: int) -> None:
-    """How far news from token 0 … n − 1 travels per layer: which outputs change when one token does, layer after layer."""
+    """How far news from token 0 … n − 1 travels per layer: which outputs change when one token does, by layer."""
     source, width = n // 4, 4
     rows = {}
     for name, g in (("window alone", 0), ("with 1 global token", 1)):

@@ -20,22 +20,39 @@ from .. import decayed_attention, delta_rule, linear_attention, low_rank, sparse
 __all__ = ["cost_of_all", "formulas_and_counts"]
 
 LOOK = {
-    "full": (OUTPUT, "s"), "local": (QUERY, "o"), "local + global": (SKY, "v"), "strided": (VALUE, "D"), "low rank": (KEY, "^"),
-    "linear": (WEIGHT, "P"), "linear, chunked": (PINK, "X"), "decay, chunked": (OCHRE, "<"), "delta rule": (RED, ">"),
-}  # fmt: skip
+    "full": (OUTPUT, "s"),
+    "local": (QUERY, "o"),
+    "local + global": (SKY, "v"),
+    "strided": (VALUE, "D"),
+    "low rank": (KEY, "^"),
+    "linear": (WEIGHT, "P"),
+    "linear, chunked": (PINK, "X"),
+    "decay, chunked": (OCHRE, "<"),
+    "delta rule": (RED, ">"),
+}
 EXERCISES = {
-    "local": "local_attention", "local + global": "global_local", "strided": "strided_sparse", "low rank": "low_rank_attention",
-    "linear": "linear_attention", "linear, chunked": "linear_attention", "decay, chunked": "decayed_attention", "delta rule": "delta_rule",
-}  # fmt: skip
+    "local": "local_attention",
+    "local + global": "global_local",
+    "strided": "strided_sparse",
+    "low rank": "low_rank_attention",
+    "linear": "linear_attention",
+    "linear, chunked": "linear_attention",
+    "decay, chunked": "decayed_attention",
+    "delta rule": "delta_rule",
+}
 Variants = dict[str, Callable | tuple[Callable, ...]]
 """By the names of `LOOK`; the strided pattern is two functions, the lists of keys and what gathers them."""
 
 OURS: Variants = {
-    "local": sparse.local_attention, "local + global": sparse.global_local_attention,
-    "strided": (sparse.strided_keys, sparse.gathered_attention), "low rank": low_rank.low_rank_attention,
-    "linear": linear_attention.linear_attention, "linear, chunked": linear_attention.chunked_linear_attention,
-    "decay, chunked": decayed_attention.chunked_decayed_attention, "delta rule": delta_rule.delta_rule,
-}  # fmt: skip
+    "local": sparse.local_attention,
+    "local + global": sparse.global_local_attention,
+    "strided": (sparse.strided_keys, sparse.gathered_attention),
+    "low rank": low_rank.low_rank_attention,
+    "linear": linear_attention.linear_attention,
+    "linear, chunked": linear_attention.chunked_linear_attention,
+    "decay, chunked": decayed_attention.chunked_decayed_attention,
+    "delta rule": delta_rule.delta_rule,
+}
 
 
 def _calls(variants: Variants, n: int, d: int, w: int, g: int, r: int, c: int) -> dict[str, Callable[[], Tensor]]:
@@ -43,9 +60,14 @@ def _calls(variants: Variants, n: int, d: int, w: int, g: int, r: int, c: int) -
     q, k, v = (torch.randn(n, d) for _ in range(3))
     gate, project = torch.full((n,), 0.9), low_rank.pooling(r, n)
     after = {
-        "local": (w,), "local + global": (w, g), "low rank": (project, project), "linear": (), "linear, chunked": (c,),
-        "decay, chunked": (gate, c), "delta rule": (gate,),
-    }  # fmt: skip
+        "local": (w,),
+        "local + global": (w, g),
+        "low rank": (project, project),
+        "linear": (),
+        "linear, chunked": (c,),
+        "decay, chunked": (gate, c),
+        "delta rule": (gate,),
+    }
     calls = {"full": lambda: attention.scaled_dot_product_attention(q, k, v)}
     for name, variant in variants.items():
         if isinstance(variant, tuple):  # the table is made beforehand: it is the same for every layer and every text
@@ -106,7 +128,7 @@ def formulas_and_counts(formulas: dict[str, Callable[[], int]], n: int, **sizes:
 
 
 def cost_of_all(variants: Variants, lengths: Sequence[int], **sizes: int) -> None:
-    """Counted FLOPs, the largest tensor and the measured time of a student's own functions over n, beside full attention.
+    """Counted FLOPs, the largest tensor and the measured time of a student's functions over n, beside full attention.
 
     variants: by the names of `LOOK`. sizes: d, w, g, r, c.
     """
@@ -134,8 +156,8 @@ def cost_of_all(variants: Variants, lengths: Sequence[int], **sizes: int) -> Non
         )
     axes[-1].set_xlabel("tokens n")
     show(
-        "Three log-log plots over n, a line for each kind of attention: counted FLOPs, elements of the largest tensor, and measured "
-        "milliseconds. The exponents are printed below."
+        "Three log-log plots over n, a line for each kind of attention: counted FLOPs, elements of the largest tensor, "
+        "and measured milliseconds. The exponents are printed below."
     )
     _print_exponents(lengths, panels)
 

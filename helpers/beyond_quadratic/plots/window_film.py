@@ -1,4 +1,4 @@
-"""Windows and global tokens as a film: how many pairs each pattern allows, and how many layers news needs from end to end."""
+"""Windows and global tokens, a film: the pairs each pattern allows, and the layers that news needs from end to end."""
 
 import matplotlib.pyplot as plt
 import torch
@@ -52,8 +52,8 @@ def _film() -> str:
         return _said(*setting, mask, len(reached))
 
     described = (
-        "Masks of a window with and without global tokens; beside each, layer by layer, whom the last token has heard of. A wider window needs fewer layers, one "
-        "global token needs two."
+        "Masks of a window with and without global tokens; beside each, layer by layer, whom the last token has heard "
+        "of. A wider window needs fewer layers, one global token needs two."
     )
     return film(figure, frame, SETTINGS, described, milliseconds=3000)
 

@@ -18,9 +18,7 @@ __all__ = [
     "product_traffic",
 ]
 
-ROWS = {
-    "qkv": QUERY, "scores": RED, "softmax": WEIGHT, "weighted_sum": KEY, "output": SKY, "ffn": VALUE,
-}  # fmt: skip
+ROWS = {"qkv": QUERY, "scores": RED, "softmax": WEIGHT, "weighted_sum": KEY, "output": SKY, "ffn": VALUE}
 
 
 def product_traffic(*shapes: tuple[int, int, int], uses: bool = True) -> None:
@@ -149,7 +147,7 @@ def attention_share(model_flops: Callable, models: dict[str, tuple[int, int, int
 
 @waits_for("model_flops")
 def model_counts(model_flops: Callable, counted: dict[tuple[int, ...], int], parameters: Sequence[int]) -> None:
-    """Training FLOPs of several small models: counted, your formula, and the rule of thumb, relative to what was counted."""
+    """Training FLOPs of several small models: your formula and the rule of thumb, relative to what was counted."""
     names = [f"n = {n}\nL = {layers}, d = {d}" for _, n, layers, d, *_ in counted]
     yours = [model_flops(*sizes) / flops for sizes, flops in counted.items()]
     thumb = [6 * p * b * n / flops for p, ((b, n, *_), flops) in zip(parameters, counted.items(), strict=True)]

@@ -32,7 +32,8 @@ def layer_costs(layer_types: Callable, d: int, k: int, r: int) -> None:
         name_lines(axis, lengths[-1], ends, apart=0.07)
     axes[1].set_xlabel("tokens n")
     show(
-        "Log-log lines over n, one for each kind of layer, with its growth at the line. Above the cost, of which self-attention's rises fastest; below the longest path."
+        "Log-log lines over n, one for each kind of layer, with its growth at the line. Above the cost, of which "
+        "self-attention's rises fastest; below the longest path."
     )
 
 

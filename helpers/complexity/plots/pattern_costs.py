@@ -83,7 +83,7 @@ def sparse_costs(vit_windows: Callable, global_tokens_cost: Callable, patch: int
 
 @waits_for("channel_attention")
 def patches_or_channels(channel_attention: Callable, sizes: Sequence[tuple[int, int]], heads: Sequence[int]) -> None:
-    """FLOPs of attention between patches and between channels, over the number of heads, for several (patches, width)."""
+    """FLOPs of attention between patches and between channels, over the number of heads, for some (patches, width)."""
     figure, axes = plt.subplots(1, len(sizes), figsize=(4.6 * len(sizes), 3))
     for axis, (n, d) in zip(axes, sizes, strict=True):
         costs = torch.tensor([channel_attention(n, d, h) for h in heads], dtype=torch.float64) / 1e9

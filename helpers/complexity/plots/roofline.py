@@ -27,7 +27,8 @@ def roof_of(roofline: Callable, machine: Device) -> tuple[list[float], list[floa
 def rooflines(
     roofline: Callable, devices: Sequence[Device], loads: dict[str, Callable[[], tuple[float, float]]]
 ) -> None:
-    """The roof of every device with its ridge, and under it each load (FLOPs, elements): hollow where memory decides, full where arithmetic does."""
+    """The roof of every device with its ridge, and under it each load (FLOPs, elements): hollow where memory decides,
+    full where arithmetic does."""
     placed = {name: load() for name, load in loads.items()}
     figure, axis = plt.subplots(figsize=(10.5, 5))
     axis.set(xscale="log", yscale="log", xlim=(0.2, 3000))
@@ -38,8 +39,17 @@ def rooflines(
         place = flops / elements / 2
         axis.axvline(place, color=OUTPUT, ls=":", lw=1, zorder=0)
         axis.plot(place, 1.03, mark, color=OUTPUT, ms=6, transform=axis.get_xaxis_transform(), clip_on=False)
-        axis.annotate(f"{name}: {place:.0f}", (place, 1.03), xycoords=axis.get_xaxis_transform(), xytext=(0, 7), textcoords="offset points", ha="center",
-                      fontsize=9, color=OUTPUT, annotation_clip=False)  # fmt: skip
+        axis.annotate(
+            f"{name}: {place:.0f}",
+            (place, 1.03),
+            xycoords=axis.get_xaxis_transform(),
+            xytext=(0, 7),
+            textcoords="offset points",
+            ha="center",
+            fontsize=9,
+            color=OUTPUT,
+            annotation_clip=False,
+        )
     axis.set_ylabel("attainable FLOP/s")
     axis.set_xlabel("arithmetic intensity in FLOPs per byte (the loads above and dotted: at 2 bytes an element)")
     hollow, full = (
@@ -51,7 +61,8 @@ def rooflines(
         f"“{name}” lies at {flops / elements / 2:.0f} FLOPs per byte" for name, (flops, elements) in placed.items()
     )
     show(
-        f"Roofs of {len(devices)} devices over arithmetic intensity on log-log axes, each with its ridge. {where} in 16 bits."
+        f"Roofs of {len(devices)} devices over arithmetic intensity on log-log axes, each with its ridge. {where} in "
+        "16 bits."
     )
 
 
@@ -60,9 +71,25 @@ def _roof(axis, roofline: Callable, machine: Device, colour: str, loads: Iterabl
     places, roof = roof_of(roofline, machine)
     end, ridge = axis.get_xlim()[1], machine.ridge
     axis.plot(places, roof, color=colour, lw=2)
-    axis.annotate(_in_words(machine), (end, roof[-1]), xytext=(6, 0), textcoords="offset points", va="center", fontsize=8.5,
-                  color=as_text(colour), annotation_clip=False)  # fmt: skip
-    axis.annotate(f"ridge: {ridge:.3g}", (ridge, max(roof)), xytext=(4, -5), textcoords="offset points", va="top", fontsize=8.5, color=as_text(colour))  # fmt: skip
+    axis.annotate(
+        _in_words(machine),
+        (end, roof[-1]),
+        xytext=(6, 0),
+        textcoords="offset points",
+        va="center",
+        fontsize=8.5,
+        color=as_text(colour),
+        annotation_clip=False,
+    )
+    axis.annotate(
+        f"ridge: {ridge:.3g}",
+        (ridge, max(roof)),
+        xytext=(4, -5),
+        textcoords="offset points",
+        va="top",
+        fontsize=8.5,
+        color=as_text(colour),
+    )
     for (flops, elements), mark in zip(loads, MARKS):
         reached, _ = roofline(flops, elements, machine.dtype, machine.peak, machine.bandwidth)
         place = flops / elements / machine.dtype.itemsize

@@ -25,7 +25,8 @@ def roofline_film(
     n: Sequence[int],
     dtypes: Sequence[torch.dtype],
 ) -> None:
-    """Dots under a roof, one for each length n of the texts: with more texts b at once they move to the right, long texts hardly."""
+    """Dots under a roof, one for each length n of the texts: with more texts b at once they move to the right, long
+    texts hardly."""
     play(_film(roofline, load, machine, b, n, dtypes))
 
 
@@ -38,15 +39,24 @@ def _film(roofline: Callable, load: Callable, machine: Device, b, n, dtypes) -> 
     def frame(now: tuple[torch.dtype, int]) -> str:
         dtype, texts = now
         loads = [(length, *load(texts, length)) for length in n]
-        found = [(length, flops / elements / dtype.itemsize, *roofline(flops, elements, dtype, machine.peak, machine.bandwidth))
-                 for length, flops, elements in loads]  # fmt: skip
+        found = [
+            (
+                length,
+                flops / elements / dtype.itemsize,
+                *roofline(flops, elements, dtype, machine.peak, machine.bandwidth),
+            )
+            for length, flops, elements in loads
+        ]
         axis.clear()
         _draw(axis, roofline, machine, found)
         bits = 8 * dtype.itemsize
         axis.set_title(f"{machine.name}: write a token for b = {texts:,}, numbers kept in {bits} bits", fontsize=10.5)
         return _told(found, texts, bits)
 
-    described = f"The roof of {machine.name}, and a dot for texts of {', '.join(f'{length:,}' for length in n)} tokens. With more texts at once the dots climb the slope; those of long texts stop."
+    described = (
+        f"The roof of {machine.name}, and a dot for texts of {', '.join(f'{length:,}' for length in n)} "
+        "tokens. With more texts at once the dots climb the slope; those of long texts stop."
+    )
     return film(figure, frame, frames, described, milliseconds=2000, still=len(b) - 1)
 
 

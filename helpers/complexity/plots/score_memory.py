@@ -12,9 +12,10 @@ __all__ = ["context_limits"]
 
 
 @waits_for("score_memory", "longest_context")
-def context_limits(score_memory: Callable, longest_context: Callable, devices: Sequence[Device],
-                   models: dict[str, tuple[int, int]]) -> None:  # fmt: skip
-    """Bytes of all score matrices over n in float16, for models of (heads, layers), and the longest context on each device."""
+def context_limits(
+    score_memory: Callable, longest_context: Callable, devices: Sequence[Device], models: dict[str, tuple[int, int]]
+) -> None:
+    """Bytes of the scores over n in float16, for models of (heads, layers); the longest context on each device."""
     lengths = [2**power for power in range(6, 18)]
     figure, axis = plt.subplots(figsize=(8, 4.2))
     for (name, (h, layers)), colour in zip(models.items(), (QUERY, KEY, VALUE, WEIGHT)):

@@ -35,7 +35,7 @@ PLACES = {"GPT-3": (12, -12), "Chinchilla": (12, -34), "LLaMA 65B": (-70, 28), "
 
 @waits_for("training_run")
 def published_runs(training_run: Callable) -> None:
-    """Tokens over parameters for four models, with the FLOPs of your function, the papers' own, and Chinchilla's line."""
+    """Tokens over parameters for four models, with the FLOPs of your function and of the papers; Chinchilla's line."""
     figure, axis = plt.subplots(figsize=(8.5, 5), layout="constrained")
     sizes = (3e10, 1e12)
     line = [training_run(size, 1, 1, A100, 1.0)["chinchilla_tokens"] for size in sizes]
@@ -44,9 +44,13 @@ def published_runs(training_run: Callable) -> None:
     for run in RUNS:
         axis.plot(run.parameters, run.tokens, "o", color=run.colour, ms=9)
         axis.annotate(
-            _words(run, training_run), (run.parameters, run.tokens), xytext=PLACES[run.name],
-            textcoords="offset points", fontsize=9, color=as_text(run.colour),
-        )  # fmt: skip
+            _words(run, training_run),
+            (run.parameters, run.tokens),
+            xytext=PLACES[run.name],
+            textcoords="offset points",
+            fontsize=9,
+            color=as_text(run.colour),
+        )
     axis.set_xticks([3e10, 1e11, 3e11, 1e12], ["30 billion", "100", "300", "1,000 billion"])
     axis.set_yticks([1e11, 1e12, 1e13], ["100 billion", "1,000", "10,000 billion"])
     axis.minorticks_off()

@@ -335,9 +335,7 @@ EncoderDecoder = Check(
         times_d=transformer(scaled=lambda model, x, side: x * model.d),
         times_half_of_d=transformer(scaled=lambda model, x, side: x * model.d / 2),
         divided_by_root=transformer(scaled=lambda model, x, side: x / math.sqrt(model.d)),
-        positions_scaled_too=transformer(
-            positions=lambda model, x, side: from_0(model, x, side) * math.sqrt(model.d),
-        ),
+        positions_scaled_too=transformer(positions=lambda model, x, side: from_0(model, x, side) * math.sqrt(model.d)),
         no_positions=transformer(positions=nowhere),
         no_positions_in_target=transformer(positions=at("target", nowhere, from_0)),
         no_positions_in_source=transformer(positions=at("source", nowhere, from_0)),

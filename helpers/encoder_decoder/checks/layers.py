@@ -39,7 +39,7 @@ def causal(n: int) -> Tensor:
 
 
 def weights_like(module: nn.Module, generator: Generator, dtype: torch.dtype) -> dict[str, Tensor]:
-    """RandomArg weights for every parameter of a module: large enough that each of them shows in the output."""
+    """Random weights for every parameter of a module: large enough that each of them shows in the output."""
 
     def draw(name: str, like: Tensor) -> Tensor:
         drawn = torch.randn(like.shape, generator=generator, dtype=dtype)

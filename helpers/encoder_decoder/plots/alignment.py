@@ -20,7 +20,7 @@ __all__ = ["alignment_film", "alignment_maps", "reversal_learned", "training_cur
 
 @waits_for("EncoderDecoder", "train_reversal")
 def reversal_learned(train_reversal: Callable, letters: int = 8, n: int = 5, steps: int = 250) -> None:
-    """Trains your model on strings of n letters; the loss, some strings that it has never seen, and its cross-attention on one."""
+    """Trains your model on strings of n letters: the loss, some strings it never saw, its cross-attention on one."""
     strings = torch.randint(3, letters + 3, (3 * steps * 64, n), generator=torch.Generator().manual_seed(0))
     new = strings.sum(dim=1) % 7 == 0
     sources, unseen = strings[~new][: steps * 64].view(steps, 64, n), strings[new][:200]
@@ -113,7 +113,13 @@ def _film(weights: Tensor, source: Sequence[str], words: Sequence[str]) -> str:
             )
 
         most = int(weights[now].argmax())
-        return f"For “{words[now]}” the decoder reads “{source[most]}” with weight {float(weights[now, most]):.2f}, the largest of {len(source)}."
+        return (
+            f"For “{words[now]}” the decoder reads “{source[most]}” with weight {float(weights[now, most]):.2f}, "
+            f"the largest of {len(source)}."
+        )
 
-    described = "A translation word by word: lines from each word that is written to the source words, as wide as their weights."
+    described = (
+        "A translation word by word: lines from each word that is written to the source words, as wide as "
+        "their weights."
+    )
     return film(figure, frame, range(len(words)), described, milliseconds=1200)

@@ -16,10 +16,18 @@ from ..training import Trained
 
 __all__ = ["beam_of_a_tree", "beam_of_a_translation"]
 
-# A little language: after "la" two birds are likely, and each wants other words. Made so that the best first word is not the best beginning.
+# A little language: after "la" two birds are likely, and each wants other words. Made so that the best first word is
+# not the best beginning.
 NAMES = {END: "<end>", 3: "la", 4: "birdo", 5: "kantas", 6: "blua", 7: "flugas"}
-CHANCES = {(): {3: 0.55, 4: 0.45}, (3,): {4: 0.4, 6: 0.35, 7: 0.25}, (4,): {5: 0.9, 7: 0.1}, (3, 4): {5: 0.5, 7: 0.5},
-           (3, 6): {4: 0.9, 7: 0.1}, (3, 7): {END: 1.0}, (3, 6, 4): {5: 0.6, 7: 0.4}}  # fmt: skip
+CHANCES = {
+    (): {3: 0.55, 4: 0.45},
+    (3,): {4: 0.4, 6: 0.35, 7: 0.25},
+    (4,): {5: 0.9, 7: 0.1},
+    (3, 4): {5: 0.5, 7: 0.5},
+    (3, 6): {4: 0.9, 7: 0.1},
+    (3, 7): {END: 1.0},
+    (3, 6, 4): {5: 0.6, 7: 0.4},
+}
 
 
 def _after(prefix: tuple[int, ...]) -> Tensor:
@@ -50,7 +58,7 @@ def beam_of_a_tree(beam_search: Callable, k: int = 2, alpha: float = 0.6) -> Non
 
 @waits_for("beam_search")
 def beam_of_a_translation(beam_search: Callable, trained: Trained, sentence: str, k: int = 3) -> None:
-    """Your search in a trained model. Only hypotheses that were alive, and the best two continuations of each, are drawn."""
+    """Your search in a trained model. Drawn are hypotheses that were alive, and the best two continuations of each."""
     source = tasks.numbered([tuple(sentence.split())], tasks.ENGLISH)[0]
     model, asked, known = next_log_probs_of(trained.model, source), [], {}
 
@@ -88,7 +96,12 @@ def _draw(axis, asked: Sequence[tuple], chosen: list[int], after: Callable, name
     live, path = set(asked), {tuple(chosen[: end + 1]) for end in range(len(chosen))}
     nodes = _nodes(asked, live | path, after, shown)
     lanes = _lanes(nodes, path, live)
-    looks = {"chosen": (VALUE, 2.4, "bold"), "alive": (QUERY, 1.2, "normal"), "finished": (KEY, 1.2, "normal"), "dropped": (EDGE, 0.9, "normal")}  # fmt: skip
+    looks = {
+        "chosen": (VALUE, 2.4, "bold"),
+        "alive": (QUERY, 1.2, "normal"),
+        "finished": (KEY, 1.2, "normal"),
+        "dropped": (EDGE, 0.9, "normal"),
+    }
     for node in nodes:
         kind = _kind(node, nodes, live, path)
         colour, width, weight = looks[kind]
@@ -97,8 +110,18 @@ def _draw(axis, asked: Sequence[tuple], chosen: list[int], after: Callable, name
             axis.plot([x - 0.68, x - 0.4, x], [-lanes[node[:-1]], y, y], color=colour, lw=width, zorder=1)
             axis.plot([x - 1, x - 0.68], [-lanes[node[:-1]]] * 2, color=colour, lw=width, zorder=1 + (kind == "chosen"))
         words = "<start>" if len(node) == 1 else f"{names[node[-1]]}\n{_signed(nodes[node])}"
-        axis.text(x, y, words, ha="center", va="center", fontsize=8, color=as_text(OUTPUT if kind == "dropped" else colour), weight=weight,
-                  bbox={"boxstyle": "square,pad=0.12", "fc": "white", "ec": "none"}, zorder=3)  # fmt: skip
+        axis.text(
+            x,
+            y,
+            words,
+            ha="center",
+            va="center",
+            fontsize=8,
+            color=as_text(OUTPUT if kind == "dropped" else colour),
+            weight=weight,
+            bbox={"boxstyle": "square,pad=0.12", "fc": "white", "ec": "none"},
+            zorder=3,
+        )
     axis.set(xlim=(0.5, max(map(len, nodes)) + 0.5), ylim=(-max(lanes.values()) - 0.55, 0.55))
     axis.axis("off")
     return nodes
@@ -117,7 +140,7 @@ def _nodes(asked: Sequence[tuple], kept: set[tuple], after: Callable, shown: int
 
 
 def _lanes(nodes: dict[tuple, float], path: set[tuple], live: set[tuple]) -> dict[tuple, int]:
-    """The height of each node, from the top: a hypothesis goes on in its lane, and each other continuation gets a new one below."""
+    """The height of each node, from the top: a hypothesis goes on in its lane, other continuations get one below."""
     lanes, count = {(START,): 0}, 0
     waiting = [(START,)]
     while waiting:

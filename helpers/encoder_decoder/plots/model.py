@@ -18,8 +18,14 @@ def enc_dec_layers() -> None:
     """One encoder layer and one decoder layer, from bottom to top, with what flows between them."""
     figure, axis = plt.subplots(figsize=(8.6, 4.3))
     encoder = ("self-attention", QUERY), ("add, norm1", OUTPUT), ("feed-forward", VALUE), ("add, norm2", OUTPUT)
-    decoder = (("masked self-attention", QUERY), ("add, norm1", OUTPUT), ("cross-attention", KEY), ("add, norm2", OUTPUT),
-               ("feed-forward", VALUE), ("add, norm3", OUTPUT))  # fmt: skip
+    decoder = (
+        ("masked self-attention", QUERY),
+        ("add, norm1", OUTPUT),
+        ("cross-attention", KEY),
+        ("add, norm2", OUTPUT),
+        ("feed-forward", VALUE),
+        ("add, norm3", OUTPUT),
+    )
     _stack(axis, 0.0, encoder, "x, from the source: (b, m, d)", "encoder layer")
     _stack(axis, 5.2, decoder, "x, from the target: (b, n, d)", "decoder layer")
     arrow = {"arrowstyle": "-|>", "color": KEY, "lw": 2}
@@ -57,8 +63,11 @@ def enc_dec_masks(words: Sequence[str], written: Sequence[str], padding: int = 2
     m, n = len(words) + padding, len(written)
     real = torch.arange(m) < len(words)
     source, target = [*words, *["<pad>"] * padding], list(written)
-    masks = {"encoder self-attention": (real.expand(m, m), source, source), "decoder self-attention": (causal_mask(n), target, target),
-             "cross-attention": (real.expand(n, m), target, source)}  # fmt: skip
+    masks = {
+        "encoder self-attention": (real.expand(m, m), source, source),
+        "decoder self-attention": (causal_mask(n), target, target),
+        "cross-attention": (real.expand(n, m), target, source),
+    }
     figure, axes = plt.subplots(1, 3, figsize=(10.5, 3.4))
     for axis, (title, (mask, rows, columns)) in zip(axes, masks.items(), strict=True):
         look = {"rows": "query" if axis is axes[0] else "", "columns": "key", "cmap": MASK, "vmin": 0, "vmax": 1}

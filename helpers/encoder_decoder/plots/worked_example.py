@@ -1,4 +1,4 @@
-"""The worked example of unit 06: the four words are the source, and each word of the translation asks them for the next one."""
+"""The worked example of unit 06: the four words are the source; each word of the translation asks for the next."""
 
 import math
 
@@ -11,15 +11,15 @@ __all__ = ["cross_flow"]
 
 
 def cross_flow() -> None:
-    """Cross-attention from a translation that is being written to the sentence of 2.11, as a film: a row of scores a word."""
+    """Cross-attention from a translation being written to the sentence of 2.11, as a film: a row of scores a word."""
     play(_film())
 
 
 def _film() -> str:
     flow = Flow()
     described = (
-        f"Cross-attention: keys and values of “{' '.join(WORDS)}” are made once; then each word of the translation “{' '.join(TRANSLATION)}” adds a "
-        "query, and with it a row of scores, of weights, and an output."
+        f"Cross-attention: keys and values of “{' '.join(WORDS)}” are made once; then each word of the translation "
+        f"“{' '.join(TRANSLATION)}” adds a query, and with it a row of scores, of weights, and an output."
     )
     return film(flow.board.figure, flow.frame, range(len(READ) + 2), described)
 
@@ -62,8 +62,10 @@ class Flow:
         said = f"“{READ[i]}” was read; its query is {numbers(self.q[i])}. "
         if i < len(TRANSLATION):
             most = int(self.weights[i].argmax())
-            said += (f"The best key is that of “{WORDS[most]}”, score {number(self.scaled[i, most].item())}, weight {self.weights[i, most]:.2f}: "
-                     f"“{TRANSLATION[i]}” is written.")  # fmt: skip
+            said += (
+                f"The best key is that of “{WORDS[most]}”, score {number(self.scaled[i, most].item())}, weight "
+                f"{self.weights[i, most]:.2f}: “{TRANSLATION[i]}” is written."
+            )
         else:
             said += f"It looks for nothing: every word gets {number(self.weights[i, 0].item())}, and the sentence ends."
         return said, {"q": [i], "s": [i], "w": [i], "o": [i]}
@@ -71,6 +73,7 @@ class Flow:
     def _end(self) -> tuple[str, Marks]:
         n, m = self.weights.shape
         return (
-            f"{n} queries, {m} keys: {n} × {m} weights, and no mask. The first word may look at the last of the source. Rows are who asks, columns who answers.",
+            f"{n} queries, {m} keys: {n} × {m} weights, and no mask. The first word may look at the last of the "
+            "source. Rows are who asks, columns who answers.",
             {},
         )

@@ -17,15 +17,15 @@ PHASES = ("P", "dS", "add")
 
 
 def backward_flow() -> None:
-    """Where dQ, dK and dV come from: the tiles of the worked example walked backward, with small gradients at the output."""
+    """Where dQ, dK and dV come from: the tiles of the worked example walked backward, from small gradients."""
     play(_film())
 
 
 def _film() -> str:
     flow = Flow()
     described = (
-        "The backward walk over the tiles of a 4 by 4 square of weights: in each tile P is made again from the logsumexp, dP and dS follow, "
-        "and the tile adds to two rows of dQ, dK and dV each."
+        "The backward walk over the tiles of a 4 by 4 square of weights: in each tile P is made again from the "
+        "logsumexp, dP and dS follow, and the tile adds to two rows of dQ, dK and dV each."
     )
     return film(flow.board.figure, flow.frame, range(len(flow.frames)), described)
 
@@ -79,8 +79,14 @@ class Flow:
 
     def _given(self, rows: slice, columns: slice) -> None:
         """What the walk begins with: from the forward pass Q, K, V, L; and dO, with D made of it."""
-        lists = ((2.1, 1.9, "Q", QUERY, self.q, rows), (4.6, 1.9, "dO", OUTPUT, GRAD_OUT, rows), (7.1, 1.9, "L", OUTPUT, self.lse, rows),
-                 (8.4, 1.9, "D", OUTPUT, self.delta, rows), (2.1, 8.2, "K", KEY, self.k, columns), (4.6, 8.2, "V", VALUE, self.v, columns))  # fmt: skip
+        lists = (
+            (2.1, 1.9, "Q", QUERY, self.q, rows),
+            (4.6, 1.9, "dO", OUTPUT, GRAD_OUT, rows),
+            (7.1, 1.9, "L", OUTPUT, self.lse, rows),
+            (8.4, 1.9, "D", OUTPUT, self.delta, rows),
+            (2.1, 8.2, "K", KEY, self.k, columns),
+            (4.6, 8.2, "V", VALUE, self.v, columns),
+        )
         for left, top, name, colour, values, own in lists:
             names = WORDS if left < 3 else ()
             self.board.table(Table(left, top, values, name, colour, rows=names), torch.full(values.shape, True), [own])
@@ -97,12 +103,20 @@ class Flow:
         asked = " and ".join(f"“{word}”" for word in WORDS[rows])
         seen = " and ".join(f"“{word}”" for word in WORDS[columns])
         if phase == "P":
-            return f"The tile of {asked} with {seen}: P is made again from Q, K and the saved L. No maximum, no running sum."
+            return (
+                f"The tile of {asked} with {seen}: P is made again from Q, K and the saved L. No maximum, no "
+                "running sum."
+            )
         if phase == "dS":
             i, j = rows.start, columns.start
-            return (f"dP = dO Vᵀ, and D says what a value is compared with. For “{WORDS[i]}” and “{WORDS[j]}”: {self.p[i, j]:.2f} · ({self.dp[i, j]:.2f} − {self.delta[i, 0]:.2f}) "
-                    f"= {self.ds[i, j]:.2f}.")  # fmt: skip
+            return (
+                f"dP = dO Vᵀ, and D says what a value is compared with. For “{WORDS[i]}” and “{WORDS[j]}”: "
+                f"{self.p[i, j]:.2f} · ({self.dp[i, j]:.2f} − {self.delta[i, 0]:.2f}) = {self.ds[i, j]:.2f}."
+            )
         if tile == 0:
-            return "The tile adds to three gradients: dS K / √d to the rows of dQ, dSᵀ Q / √d to those of dK, Pᵀ dO to those of dV. Then P and dS are forgotten."
+            return (
+                "The tile adds to three gradients: dS K / √d to the rows of dQ, dSᵀ Q / √d to those of dK, Pᵀ dO "
+                "to those of dV. Then P and dS are forgotten."
+            )
         done = " Every tile was visited once: these are the gradients." if tile == len(self.tiles) - 1 else ""
         return f"The tile of {asked} with {seen} adds to the framed rows.{done}"

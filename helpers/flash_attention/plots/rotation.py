@@ -19,7 +19,7 @@ PUBLISHED = (2.4e-2, 9.1e-3)  # reported in FlashAttention-3: FP8 on an H100, wi
 
 @waits_for("incoherent_rotation")
 def rotated_outliers(hadamard: Callable, rotate: Callable, d: int = 64) -> None:
-    """The matrix for 16 features; one token with one outlier before and after the rotation; the entries of many tokens."""
+    """The matrix for 16 features; a token with an outlier before and after the rotation; the entries of many tokens."""
     generator = Generator().manual_seed(0)
     q, signs = with_outliers(4096, d, generator=generator), random_signs(d, generator)
     q[0, 20] = 30.0
@@ -65,8 +65,15 @@ def _entries(axis, before: Tensor, after: Tensor) -> None:
         log=True,
         label=label.format("before", before.abs().max()),
     )
-    axis.hist(after.flatten().tolist(), edges, color=QUERY, histtype="step", lw=2, log=True,
-              label=label.format("after", after.abs().max()))  # fmt: skip
+    axis.hist(
+        after.flatten().tolist(),
+        edges,
+        color=QUERY,
+        histtype="step",
+        lw=2,
+        log=True,
+        label=label.format("after", after.abs().max()),
+    )
     axis.set(title="the entries of 4096 tokens", xlabel="value", ylabel="how many", ylim=(0.6, 2e6))
     axis.legend(frameon=False, fontsize=9, loc="upper center", ncols=2)
 

@@ -34,7 +34,10 @@ def _film(standard: Callable, tiled: Callable, n: int, d: int, size: int = 2) ->
         _way(axes[1], moved, far, i)
         return _told(ROWS[i], held[i], moved[i], far, -(-n // ROWS[i]))
 
-    described = f"Tiles of {ROWS[0]} to {ROWS[-1]} rows, one after the other: the memory that four of them take on the chip rises in step, the bytes that attention moves fall in step."
+    described = (
+        f"Tiles of {ROWS[0]} to {ROWS[-1]} rows, one after the other: the memory that four of them take on "
+        "the chip rises in step, the bytes that attention moves fall in step."
+    )
     return film(figure, frame, range(len(ROWS)), described, milliseconds=2500, still=4)
 
 
@@ -79,4 +82,7 @@ def _told(rows: int, held: int, moved: int, far: int, walks: int) -> str:
         if ratio < 0.95
         else "as many as"
     )
-    return f"Tiles of {rows} rows take {held / 1024:.0f} kB and {where}. Keys and values travel {walks} times: {moved / 1e6:,.0f} MB, {gain} the standard way."
+    return (
+        f"Tiles of {rows} rows take {held / 1024:.0f} kB and {where}. Keys and values travel {walks} times: "
+        f"{moved / 1e6:,.0f} MB, {gain} the standard way."
+    )

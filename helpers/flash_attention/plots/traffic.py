@@ -19,8 +19,8 @@ TIMES = {0.25: "¼", 0.5: "½", 1: "1", 2: "2", 4: "4", 8: "8", 16: "16"}
 
 @waits_for("hbm_traffic")
 def traffic_against_n(standard: Callable, tiled: Callable, d: int = 64) -> None:
-    """One head in 16 bits: how many times fewer bytes tiles move, for three sizes of chip, and the time for moving over the time for
-    computing on an A100."""
+    """One head in 16 bits: how many times fewer bytes tiles move, for three sizes of chip, and the time for moving over
+    the time for computing on an A100."""
     size = A100.dtype.itemsize
     far = [standard(n, d, size) for n in LENGTHS]
     near = {kilobytes: [tiled(n, d, kilobytes * 1024, size) for n in LENGTHS] for kilobytes in CHIPS}
@@ -50,8 +50,10 @@ def _waits(axis, ways: dict[str, tuple[list[int], str]], d: int) -> None:
     axis.axhspan(1, 16, color=KEY, alpha=0.12, lw=0)
     axis.axhline(1, color=OUTPUT, lw=1, ls="--")
     for name, (moved, colour) in ways.items():
-        ratio = [n_bytes / A100.bandwidth / (traffic.attention_flops(n, d) / A100.peak)
-                 for n, n_bytes in zip(LENGTHS, moved, strict=True)]  # fmt: skip
+        ratio = [
+            n_bytes / A100.bandwidth / (traffic.attention_flops(n, d) / A100.peak)
+            for n, n_bytes in zip(LENGTHS, moved, strict=True)
+        ]
         axis.plot(LENGTHS, ratio, color=colour, lw=2)
         _name(axis, ratio[-1], f"{name}: {ratio[-1]:.2g}", colour)
     for height, text, upright in (
@@ -69,7 +71,7 @@ def _name(axis, height: float, text: str, colour: str) -> None:
 
 
 def attention_on_roofline(d: int = 64, n: int = 16384) -> None:
-    """The roofs of three GPUs; on each the standard algorithm (ring) and the tiled one with that GPU's shared memory (dot)."""
+    """The roofs of three GPUs; on each the standard algorithm (ring) and the tiled one with its shared memory (dot)."""
     intensities = [2 ** (power / 32) for power in range(112, 358)]
     figure, axis = plt.subplots(figsize=(9, 4.6))
     for machine, colour in zip(DATASHEETS, (VALUE, KEY, WEIGHT), strict=True):

@@ -1,4 +1,4 @@
-"""The worked example of unit 09: the score matrix of the same four words, walked in tiles of 2 × 2 with a running m and ℓ."""
+"""The worked example of unit 09: the scores of the same four words, walked in tiles of 2 × 2 with a running m and ℓ."""
 
 import math
 
@@ -16,15 +16,16 @@ BLOCK = 2
 
 
 def tiles_flow() -> None:
-    """The sentence of 2.11 through attention in tiles, as a film: scores of a tile, running maximum, running sum, accumulator."""
+    """The sentence of 2.11 through attention in tiles, as a film: scores, running maximum and sum, accumulator."""
     play(_film())
 
 
 def _film() -> str:
     flow = Flow()
     described = (
-        f"“{' '.join(WORDS)}” through attention in tiles of {BLOCK} by {BLOCK}: each tile of scores is made and forgotten; maximum, sum and output of "
-        "its two rows are corrected and carried on; the last frame compares with the softmax of whole rows."
+        f"“{' '.join(WORDS)}” through attention in tiles of {BLOCK} by {BLOCK}: each tile of scores is made and "
+        "forgotten; maximum, sum and output of its two rows are corrected and carried on; the last frame compares with "
+        "the softmax of whole rows."
     )
     return film(flow.board.figure, flow.frame, range(len(flow.states) + 1), described, still=3)
 
@@ -137,9 +138,14 @@ class Flow:
         )
         m, total = numbers(state.m[i : i + BLOCK]), numbers(state.total[i : i + BLOCK])
         if j == 0:
-            return f"A first tile: {words} meet {keys}. Maxima of the rows so far: {m}; sums of e^(S − m): {total}. O is not divided yet."
-        return (f"The next tile: {words} meet {keys}. The maxima are now {m}. Old sums and old O are multiplied by e^(old − new) = {numbers(state.factor)}, then the tile's are added: "
-                f"ℓ = {total}.")  # fmt: skip
+            return (
+                f"A first tile: {words} meet {keys}. Maxima of the rows so far: {m}; sums of e^(S − m): {total}. "
+                "O is not divided yet."
+            )
+        return (
+            f"The next tile: {words} meet {keys}. The maxima are now {m}. Old sums and old O are multiplied by e^(old "
+            f"− new) = {numbers(state.factor)}, then the tile's are added: ℓ = {total}."
+        )
 
     def _divided(self, state: State) -> str:
         i = state.tile[0]
@@ -148,4 +154,7 @@ class Flow:
 
     def _end(self) -> str:
         difference = (self.states[-1].out - self.exact).abs().max().item()
-        return f"All {len(WORDS)} outputs are those of 2.11 (largest difference: {difference:.0e}), and never were more than {BLOCK} × {BLOCK} scores there."
+        return (
+            f"All {len(WORDS)} outputs are those of 2.11 (largest difference: {difference:.0e}), and never were "
+            f"more than {BLOCK} × {BLOCK} scores there."
+        )

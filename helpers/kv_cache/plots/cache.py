@@ -9,18 +9,11 @@ from torch import Tensor
 
 from helpers.style import KEY, MASK, OUTPUT, QUERY, VALUE, WEIGHT, as_text, heatmap, show, waits_for
 
-__all__ = [
-    "changed_outputs",
-    "decoding_step",
-    "ragged_masks",
-    "repeated_work",
-    "ring",
-    "rounding_errors",
-]
+__all__ = ["changed_outputs", "decoding_step", "ragged_masks", "repeated_work", "ring", "rounding_errors"]
 
 
 def repeated_work(n: int) -> None:
-    """A square for every key and value that is computed while n tokens are read one by one, without and with a cache."""
+    """A square for every key and value computed while n tokens are read one by one, without and with a cache."""
     figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), sharey=True)
     for axis, cached in zip(axes, (False, True)):
         for step in range(n):
@@ -34,9 +27,16 @@ def repeated_work(n: int) -> None:
         axis.set_xticks([i + 0.5 for i in range(n)], range(1, n + 1))
         axis.set_yticks([i + 0.5 for i in range(n)], range(1, n + 1))
     axes[0].set_ylabel("step")
-    axes[1].legend(handles=[Patch(color=KEY, alpha=0.8, label="computed for the first time"),
-                            Patch(color=OUTPUT, alpha=0.3, label="computed again")], frameon=False, loc="upper right",
-                   bbox_to_anchor=(1.35, 1.0), fontsize=9)  # fmt: skip
+    axes[1].legend(
+        handles=[
+            Patch(color=KEY, alpha=0.8, label="computed for the first time"),
+            Patch(color=OUTPUT, alpha=0.3, label="computed again"),
+        ],
+        frameon=False,
+        loc="upper right",
+        bbox_to_anchor=(1.35, 1.0),
+        fontsize=9,
+    )
     show()
 
 
@@ -49,8 +49,14 @@ def _cell(axis, x: float, y: float, colour: str, alpha: float, text: str = "") -
 def decoding_step(m: int, d: int) -> None:
     """One step with a cache: the new row of each matrix in full colour, what lies in the cache in pale."""
     figure, axis = plt.subplots(figsize=(9.5, 2.9))
-    blocks = [("q", 1, d, QUERY, 0), ("Kᵀ", d, m + 1, KEY, "column"), ("scores", 1, m + 1, WEIGHT, 0), ("weights", 1, m + 1, WEIGHT, 0),
-              ("V", m + 1, d, VALUE, "row"), ("output", 1, d, OUTPUT, 0)]  # fmt: skip
+    blocks = [
+        ("q", 1, d, QUERY, 0),
+        ("Kᵀ", d, m + 1, KEY, "column"),
+        ("scores", 1, m + 1, WEIGHT, 0),
+        ("weights", 1, m + 1, WEIGHT, 0),
+        ("V", m + 1, d, VALUE, "row"),
+        ("output", 1, d, OUTPUT, 0),
+    ]
     x = 0.0
     for (name, rows, columns, colour, old), sign in zip(blocks, ("×", "/√d =", "→", "×", "=", "")):
         for row in range(rows):
@@ -119,8 +125,16 @@ def rounding_errors(quantize_keys: Callable, quantize_values: Callable, keys: Te
         name: (codes * scale - keys)[0, 0].abs().amax(dim=0) / largest for name, (codes, scale) in restored.items()
     }
     figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.1), width_ratios=[1, 1.3])
-    heatmap(axes[0], keys[0, 0].abs().log10(), "keys: log₁₀ |k|, two channels are loud", rows="token", columns="channel", cmap="Oranges",
-            vmin=-2, vmax=2)  # fmt: skip
+    heatmap(
+        axes[0],
+        keys[0, 0].abs().log10(),
+        "keys: log₁₀ |k|, two channels are loud",
+        rows="token",
+        columns="channel",
+        cmap="Oranges",
+        vmin=-2,
+        vmax=2,
+    )
     for (name, error), colour, mark, y in zip(errors.items(), (VALUE, KEY), "os", (0.07, 40), strict=True):
         axes[1].semilogy(100 * error.clamp_min(1e-5), mark, color=colour)
         axes[1].text(
@@ -137,8 +151,8 @@ def rounding_errors(quantize_keys: Callable, quantize_values: Callable, keys: Te
         title="largest error of a channel, in % of its largest key", xlabel="channel", ylabel="%", ylim=(0.02, 150)
     )
     show(
-        "Left: the size of keys by token and channel; two channels are far louder than the others. Right: with one scale a token the loud channels "
-        "set the scale, and quiet channels lose up to "
+        "Left: the size of keys by token and channel; two channels are far louder than the others. Right: with one "
+        "scale a token the loud channels set the scale, and quiet channels lose up to "
         + " %, with one scale a channel all stay below half a step: ".join(
             f"{100 * error.max():.1f}" for error in reversed(errors.values())
         )
@@ -153,8 +167,16 @@ def ragged_masks(positions_and_mask: Callable, real: Tensor) -> None:
     figure, axes = plt.subplots(1, len(real), figsize=(3.1 * len(real), 3))
     for axis, places, allowed, present in zip(axes, positions, mask, real):
         count = int(present.sum())
-        heatmap(axis, allowed.float(), f"{count} real token{'s' * (count > 1)}", columns="key", rows="query, with its position",
-                cmap=MASK, vmin=0, vmax=1)  # fmt: skip
+        heatmap(
+            axis,
+            allowed.float(),
+            f"{count} real token{'s' * (count > 1)}",
+            columns="key",
+            rows="query, with its position",
+            cmap=MASK,
+            vmin=0,
+            vmax=1,
+        )
         for line in range(1, len(places)):
             axis.axhline(line - 0.5, color="white", lw=1)
             axis.axvline(line - 0.5, color="white", lw=1)
@@ -163,6 +185,6 @@ def ragged_masks(positions_and_mask: Callable, real: Tensor) -> None:
         )
         axis.set_xticks(range(len(places)), ["token" if here else "pad" for here in present], fontsize=8, rotation=90)
     show(
-        "The masks of a padded batch, a square a sequence: real tokens see themselves and earlier real ones; padding on the left is seen by nobody, and "
-        "positions count from the first real token."
+        "The masks of a padded batch, a square a sequence: real tokens see themselves and earlier real ones; padding "
+        "on the left is seen by nobody, and positions count from the first real token."
     )

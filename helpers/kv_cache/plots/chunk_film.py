@@ -1,4 +1,5 @@
-"""A prompt in two chunks and two written tokens as a film: which rows of the square of scores each call makes, and what is masked."""
+"""A prompt in two chunks and two written tokens as a film: which rows of the square of scores each call makes, and what
+is masked."""
 
 import torch
 
@@ -30,8 +31,21 @@ def _film() -> str:
         known = made & (seen < torch.tensor([sum(CALLS[: _call(row) + 1]) for row in range(total)])[:, None])
         values = torch.where(allowed, torch.where(rows >= old, 1.0, 0.35), -torch.inf)
         names = [f"token {row}" for row in range(total)]
-        board.table(Table(5.2, 2.2, values, "scores: a row a query, a column a key", WEIGHT, [str(i) for i in range(total)], names, shade=True, written=False), known,
-                    [(slice(old, old + new), slice(0, old + new))] if new else [])  # fmt: skip
+        board.table(
+            Table(
+                5.2,
+                2.2,
+                values,
+                "scores: a row a query, a column a key",
+                WEIGHT,
+                [str(i) for i in range(total)],
+                names,
+                shade=True,
+                written=False,
+            ),
+            known,
+            [(slice(old, old + new), slice(0, old + new))] if new else [],
+        )
         stored = (seen < old + new)[None]
         board.table(
             Table(5.2, 11.3, torch.ones(1, total), "", KEY, rows=["keys stored"], shade=True, written=False),
@@ -48,8 +62,8 @@ def _film() -> str:
         return _said(call, old, new, allowed)
 
     described = (
-        "The square of scores of eight tokens, filled by four calls: a chunk of four queries, a chunk of two whose mask hides one corner, and two single queries "
-        "without anything to mask."
+        "The square of scores of eight tokens, filled by four calls: a chunk of four queries, a chunk of two whose "
+        "mask hides one corner, and two single queries without anything to mask."
     )
     return film(board.figure, frame, range(len(CALLS) + 1), described, milliseconds=3000, still=0)
 
@@ -62,7 +76,10 @@ def _call(token: int) -> int:
 def _said(call: int, old: int, new: int, allowed: torch.Tensor) -> str:
     if not new:
         made = sum(count * sum(CALLS[: i + 1]) for i, count in enumerate(CALLS))
-        return (f"Four calls, one triangle: {made} scores were made, where one call for all {len(allowed)} tokens makes {allowed.numel()}. Each row is the same, whichever call made it.")  # fmt: skip
+        return (
+            f"Four calls, one triangle: {made} scores were made, where one call for all {len(allowed)} tokens "
+            f"makes {allowed.numel()}. Each row is the same, whichever call made it."
+        )
     masked = int((~allowed[old : old + new, : old + new]).sum())
     name = "Prefill" if old == 0 else "Prefill, the next chunk" if new > 1 else "Decoding"
     corner = (
@@ -70,4 +87,7 @@ def _said(call: int, old: int, new: int, allowed: torch.Tensor) -> str:
         if new > 1
         else "The new token sees every key: nothing to mask."
     )
-    return f"{name}: m = {old} old, n = {new} new. {new} × {old + new} scores, {masked} of {new * (old + new)} masked. {corner}"
+    return (
+        f"{name}: m = {old} old, n = {new} new. {new} × {old + new} scores, {masked} of {new * (old + new)} "
+        f"masked. {corner}"
+    )

@@ -18,7 +18,8 @@ GB = 1e9
 
 @waits_for("KVCache")
 def cost_per_token(cache: Callable, lengths: Sequence[int] = (64, 128, 256, 512, 1024)) -> None:
-    """Run a small Transformer with a cache of this class and without any; count FLOPs, take times, plot, and print the exponents."""
+    """Run a small Transformer with a cache of this class and without any; count FLOPs, take times, plot, and print the
+    exponents."""
     model = small_model()
     cost_with_cache(model, cache, lengths[:1])  # the first run of a process is slow: it starts threads
     costs = {"with a cache": cost_with_cache(model, cache, lengths), "without": cost_without_cache(model, lengths)}
@@ -48,13 +49,14 @@ def _say_growth(name: str, lengths: Sequence[int], costs: Sequence[TokenCost]) -
         for what in ("weights_flops", "attention_flops", "seconds")
     )
     print(
-        f"{name:>12}: products with weights grow like n^{abs(weights):.2f}, attention like n^{attention:.2f}, seconds like n^{seconds:.2f}"
+        f"{name:>12}: products with weights grow like n^{abs(weights):.2f}, attention like n^{attention:.2f}, seconds "
+        f"like n^{seconds:.2f}"
     )
 
 
 @waits_for("decode_step", "decode_cost")
 def counted_steps(step: Callable, cost: Callable, n: int, d: int, h: int) -> None:
-    """Step n of one layer with a cache and without: the FLOPs that torch counts, and those that the formula predicts."""
+    """Step n of one layer with a cache and without: the FLOPs that torch counts and the formula predicts."""
     from torch.utils.flop_counter import FlopCounterMode  # imports triton where there is one
 
     x, weights = torch.randn(1, n, d), [torch.randn(d, d) for _ in range(4)]
@@ -68,7 +70,7 @@ def counted_steps(step: Callable, cost: Callable, n: int, d: int, h: int) -> Non
 
 @waits_for("KVCache")
 def tokens_per_second(cache: Callable, n: int = 256, batches: Sequence[int] = (1, 2, 4, 8, 16, 32)) -> None:
-    """Tokens per second against the size of the batch, with a cache of this class and without; and how large the caches are."""
+    """Tokens per second against the size of the batch, with a cache of this class and without; the caches' size."""
     model = small_model()
     figure, (speed, memory) = plt.subplots(1, 2, figsize=(9, 3), width_ratios=[1.4, 1])
     for name, kind, colour, sizes in (("with a cache", cache, QUERY, batches), ("without", None, KEY, batches[:5])):
@@ -88,8 +90,8 @@ def tokens_per_second(cache: Callable, n: int = 256, batches: Sequence[int] = (1
 
 @waits_for("cache_bytes")
 def cache_over_context(cache_bytes: Callable) -> None:
-    """The cache of four published models against the length of the context, one sequence in 16 bits: full as far as a model was
-    released for, dotted beyond. A wide line lies below another."""
+    """The cache of four published models against the length of the context, one sequence in 16 bits: full as far as a
+    model was released for, dotted beyond. A wide line lies below another."""
     lengths = [2**power for power in range(10, 18)]
     figure, axis = plt.subplots(figsize=(10.5, 3.9))
     axis.set(xscale="log", yscale="log", xlim=(900, lengths[-1]), ylim=(0.08, 150))

@@ -1,4 +1,4 @@
-"""Pictures of latent attention: what a token leaves in the cache, and what a step costs that makes no key and no value."""
+"""Pictures of latent attention: what a token leaves in the cache, and what a step without keys and values costs."""
 
 from collections.abc import Callable, Sequence
 
@@ -37,7 +37,8 @@ def stored_per_token() -> None:
 def cost_of_absorbing(
     step: Callable, d: int, h: int, d_h: int, d_c: int, lengths: Sequence[int] = (64, 256, 1024, 4096)
 ) -> None:
-    """One step after n tokens, yours and one that makes all keys and values: FLOPs and the largest tensor, counted while they run."""
+    """One step after n tokens, yours and one that makes all keys and values: FLOPs and the largest tensor, counted
+    while they run."""
     weights = [torch.randn(shape) for shape in ((d, d_c), (h, d, d_h), (h, d_c, d_h), (h, d_c, d_h), (h, d_h, d))]
     figure, axes = plt.subplots(1, 2, figsize=(9, 2.8))
     for name, function, colour, marker in (

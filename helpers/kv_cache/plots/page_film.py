@@ -1,4 +1,4 @@
-"""Pages of a cache as a film: sequences grow, fork, write and go, and the pool, the tables and the users of each page follow."""
+"""Pages of a cache as a film: sequences grow, fork, write and go; pool, tables and users of each page follow."""
 
 from collections.abc import Callable
 
@@ -17,21 +17,36 @@ COLOURS = {"a": QUERY, "b": KEY, "c": VALUE}
 PAGES, SIZE = 5, 4
 EVENTS: tuple[tuple[str, Callable[[PagedCache], None]], ...] = (
     ("“a” begins with 3 tokens: it takes page 0.", lambda cache: cache.append("a", torch.zeros(3, 1))),
-    ("Three more: page 0 is full with one of them, and page 1 is taken for the rest.", lambda cache: cache.append("a", torch.zeros(3, 1))),
-    ("“b” is forked from “a”: its table is a copy of a's, and not one token is copied. Both pages have two users.",
-     lambda cache: cache.fork("a", "b")),
-    ("“b” writes a token. Page 1 is shared, so its rows go to page 2 first (copy on write), and b's table changes.",
-     lambda cache: cache.append("b", torch.zeros(1, 1))),
-    ("“a” writes a token. Nobody else uses page 1 any more: nothing is copied.", lambda cache: cache.append("a", torch.zeros(1, 1))),
-    ("“c” begins with 6 tokens, on pages 3 and 4. The pool is full.", lambda cache: cache.append("c", torch.zeros(6, 1))),
+    (
+        "Three more: page 0 is full with one of them, and page 1 is taken for the rest.",
+        lambda cache: cache.append("a", torch.zeros(3, 1)),
+    ),
+    (
+        "“b” is forked from “a”: its table is a copy of a's, and not one token is copied. Both pages have two users.",
+        lambda cache: cache.fork("a", "b"),
+    ),
+    (
+        "“b” writes a token. Page 1 is shared, so its rows go to page 2 first (copy on write), and b's table changes.",
+        lambda cache: cache.append("b", torch.zeros(1, 1)),
+    ),
+    (
+        "“a” writes a token. Nobody else uses page 1 any more: nothing is copied.",
+        lambda cache: cache.append("a", torch.zeros(1, 1)),
+    ),
+    (
+        "“c” begins with 6 tokens, on pages 3 and 4. The pool is full.",
+        lambda cache: cache.append("c", torch.zeros(6, 1)),
+    ),
     ("“a” is freed. Page 1 is free again; page 0 stays, for “b” still uses it.", lambda cache: cache.free("a")),
-    ("“c” writes 3 more: the free page 1 is taken. Its pages are 3, 4, 1: a table needs no order.",
-     lambda cache: cache.append("c", torch.zeros(3, 1))),
-)  # fmt: skip
+    (
+        "“c” writes 3 more: the free page 1 is taken. Its pages are 3, 4, 1: a table needs no order.",
+        lambda cache: cache.append("c", torch.zeros(3, 1)),
+    ),
+)
 
 
 def page_film() -> None:
-    """The life of three sequences in a pool of five pages, an event a frame; all numbers are read from a cache that does it."""
+    """The life of three sequences in a pool of five pages, an event a frame; the numbers are those of a cache."""
     play(_film())
 
 
@@ -53,8 +68,8 @@ def _film() -> str:
         return f"{said} Free pages: {cache.free_pages}."
 
     described = (
-        f"A pool of {PAGES} pages of {SIZE} tokens; sequences a, b and c take pages, share them, copy one when they write, and give them back. "
-        "Their tables and the number of users of each page are shown."
+        f"A pool of {PAGES} pages of {SIZE} tokens; sequences a, b and c take pages, share them, copy one when they "
+        "write, and give them back. Their tables and the number of users of each page are shown."
     )
     return film(figure, frame, range(len(EVENTS)), described, milliseconds=3500)
 

@@ -22,8 +22,9 @@ CARDS = "Do the cards of your cache, your step and your loop show all points?"
 def tell_stories(
     model: Callable, generate: Callable, whole: Callable, vocabulary: Sequence[str], prompts: Sequence[str], n: int
 ) -> None:
-    """Let `model(tokens, start, cache)` go on with the prompts for n words, by `generate` and without a cache. Prints the stories, and draws what
-    both ways cost; says in one line where the words aren't those of `whole(tokens)`, the same model without any part of a student's."""
+    """Let `model(tokens, start, cache)` go on with the prompts for n words, by `generate` and without a cache. Prints
+    the stories, and draws what both ways cost; says in one line where the words aren't those of `whole(tokens)`, the
+    same model without any part of a student's."""
     tokens = torch.tensor([[0, *map(vocabulary.index, prompt.split())] for prompt in prompts])
     expected = generate_without_cache(lambda tokens, *_: (whole(tokens), None), tokens, n)
     runs = {}

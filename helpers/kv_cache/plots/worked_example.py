@@ -15,15 +15,16 @@ CAPACITY = 6
 
 
 def cache_flow() -> None:
-    """The sentence of 2.11 word by word through attention with a cache, as a film: slots fill, `length` moves, a row of weights a word."""
+    """The sentence of 2.11 word by word through attention with a cache, as a film: slots fill, `length` moves, a row of
+    weights a word."""
     play(_film())
 
 
 def _film() -> str:
     flow = Flow()
     described = (
-        f"“{' '.join(WORDS)}”, one word at a time: its key and value go to the next free slot of a cache of {CAPACITY}, length moves on by one, "
-        "and its query meets all keys that are stored."
+        f"“{' '.join(WORDS)}”, one word at a time: its key and value go to the next free slot of a cache of "
+        f"{CAPACITY}, length moves on by one, and its query meets all keys that are stored."
     )
     return film(flow.board.figure, flow.frame, range(2 * len(WORDS) + 1), described)
 
@@ -82,9 +83,17 @@ class Flow:
 
     def _told(self, word: int, attends: bool) -> str:
         if word == len(WORDS):
-            return ("The rows of weights are those of the causal mask in 3.6, made one at a time: what is masked there is not stored yet here. No old query was needed again, "
-                    "and no old key or value was computed twice.")  # fmt: skip
+            return (
+                "The rows of weights are those of the causal mask in 3.6, made one at a time: what is masked there is "
+                "not stored yet here. No old query was needed again, and no old key or value was computed twice."
+            )
         if not attends:
-            return f"“{WORDS[word]}” comes: its key {numbers(self.k[word])} and its value {numbers(self.v[word])} go to slot {word}, and length becomes {word + 1}."
-        return (f"Its query {numbers(self.q[word])} meets the {word + 1} stored key{'s' * (word > 0)}: weights {numbers(self.weights[word, : word + 1])}, output "
-                f"{numbers(self.output[word])}. Then the query is forgotten.")  # fmt: skip
+            return (
+                f"“{WORDS[word]}” comes: its key {numbers(self.k[word])} and its value {numbers(self.v[word])} go "
+                f"to slot {word}, and length becomes {word + 1}."
+            )
+        return (
+            f"Its query {numbers(self.q[word])} meets the {word + 1} stored key{'s' * (word > 0)}: weights "
+            f"{numbers(self.weights[word, : word + 1])}, output {numbers(self.output[word])}. Then the query is "
+            "forgotten."
+        )

@@ -110,14 +110,17 @@ def renormalising_error(
 
 @waits_for("causal_attention")
 def causal_steps(attention: Callable, words: Sequence[str], d: int = 8, seed: int = 1) -> None:
-    """The three results of causal attention on drawn queries, keys and values: scores, weights and outputs, each with its scale."""
+    """Results of causal attention on drawn queries, keys and values: scores, weights, outputs, each to scale."""
     generator = torch.Generator().manual_seed(seed)
     q, k, v = (1.5 * torch.randn(len(words), d, generator=generator) for _ in range(3))
     results = [torch.as_tensor(result) for result in attention(q, k, v[:, :3])]
     hidden = results[0] == -torch.inf
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.7), width_ratios=[1, 1, 0.56])
-    looks = (("scores", hidden, "RdBu", -4), ("weights: each row sums to 1", hidden, "Purples", 0),
-             ("output: weights · V", torch.zeros_like(results[2], dtype=torch.bool), "RdBu", -4))  # fmt: skip
+    looks = (
+        ("scores", hidden, "RdBu", -4),
+        ("weights: each row sums to 1", hidden, "Purples", 0),
+        ("output: weights · V", torch.zeros_like(results[2], dtype=torch.bool), "RdBu", -4),
+    )
     for axis, result, (title, empty, colours, low) in zip(axes, results, looks, strict=True):
         _scaled(axis, result, empty, title, cmap=colours, vmin=low, vmax=-low or 1)
     for axis in axes[:2]:
@@ -167,8 +170,8 @@ def padding_and_causal(padding_mask: Callable, combine: Callable, lengths: Seque
     for axis in axes[-1]:
         axis.set_xlabel("key", fontsize=9)
     show(
-        f"For sequences of {', '.join(map(str, lengths))} real tokens: the padding mask hides the columns of padding, the causal mask the upper triangle, "
-        "and both together allow what both allow. Purple: may attend."
+        f"For sequences of {', '.join(map(str, lengths))} real tokens: the padding mask hides the columns of padding, "
+        "the causal mask the upper triangle, and both together allow what both allow. Purple: may attend."
     )
 
 
@@ -179,8 +182,16 @@ def shifted_rows(rows: dict[str, Sequence[Sequence[str]]]) -> None:
         for level, words, colour in ((1, inputs, QUERY), (0, targets, VALUE)):
             for x, word in enumerate(words):
                 ignored = word in ("−100", "pad")
-                axis.text(x, level, word, ha="center", va="center", fontsize=9, color=OUTPUT if ignored else ink(colour),
-                          bbox={"boxstyle": "round,pad=0.35", "fc": MASKED if ignored else colour, "ec": "none"})  # fmt: skip
+                axis.text(
+                    x,
+                    level,
+                    word,
+                    ha="center",
+                    va="center",
+                    fontsize=9,
+                    color=OUTPUT if ignored else ink(colour),
+                    bbox={"boxstyle": "round,pad=0.35", "fc": MASKED if ignored else colour, "ec": "none"},
+                )
                 if level and targets[x] != "−100":
                     axis.annotate("", (x, 0.27), (x, 0.73), arrowprops={"arrowstyle": "->", "color": OUTPUT})
         axis.set(xlim=(-0.6, len(inputs) - 0.4), ylim=(-0.5, 1.5), xticks=[], title=name)

@@ -22,8 +22,8 @@ def causal_flow() -> None:
 def _film() -> str:
     flow = Flow()
     described = (
-        f"“{' '.join(WORDS)}” through causal attention: the scores above the diagonal become minus infinity, so that no word looks at a later "
-        "one; the first word sees itself alone, the last one sees all."
+        f"“{' '.join(WORDS)}” through causal attention: the scores above the diagonal become minus infinity, so that "
+        "no word looks at a later one; the first word sees itself alone, the last one sees all."
     )
     return film(flow.board.figure, flow.frame, range(len(flow.steps)), described, still=1)
 
@@ -62,12 +62,17 @@ class Flow:
     # What each step says, and which cells it frames.
 
     def _scores(self) -> tuple[str, Marks]:
-        said = (f"The scores of 2.11. There “{WORDS[WORD]}” looks at “{WORDS[LATER]}”, with weight {self.free[WORD, LATER]:.2f}. A model that writes "
-                f"has not written “{WORDS[LATER]}” yet.")  # fmt: skip
+        said = (
+            f"The scores of 2.11. There “{WORDS[WORD]}” looks at “{WORDS[LATER]}”, with weight "
+            f"{self.free[WORD, LATER]:.2f}. A model that writes has not written “{WORDS[LATER]}” yet."
+        )
         return said, {"free": [(WORD, LATER)]}
 
     def _mask(self) -> tuple[str, Marks]:
-        said = f"Scores of later words become −∞: {int(self.hidden.sum())} of {self.hidden.numel()} cells, all above the diagonal."
+        said = (
+            f"Scores of later words become −∞: {int(self.hidden.sum())} of {self.hidden.numel()} cells, all above "
+            "the diagonal."
+        )
         return said, {"masked": [self.hidden]}
 
     def _first(self) -> tuple[str, Marks]:
@@ -77,8 +82,10 @@ class Flow:
     def _second(self) -> tuple[str, Marks]:
         powers = self.masked[WORD, : WORD + 1].exp()
         listed = " + ".join(f"e^{number(score)}" for score in self.masked[WORD, : WORD + 1].tolist())
-        said = (f"“{WORDS[WORD]}” shares out among two words: {listed} = {powers.sum():.2f}. “{WORDS[0]}” had {self.free[WORD, 0]:.2f} and gets "
-                f"{powers[0]:.2f} / {powers.sum():.2f} = {self.weights[WORD, 0]:.2f}.")  # fmt: skip
+        said = (
+            f"“{WORDS[WORD]}” shares out among two words: {listed} = {powers.sum():.2f}. “{WORDS[0]}” had "
+            f"{self.free[WORD, 0]:.2f} and gets {powers[0]:.2f} / {powers.sum():.2f} = {self.weights[WORD, 0]:.2f}."
+        )
         return said, {"masked": [WORD], "free": [WORD], "weights": [WORD]}
 
     def _all(self) -> tuple[str, Marks]:

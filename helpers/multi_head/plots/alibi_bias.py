@@ -11,7 +11,7 @@ __all__ = ["alibi_reach"]
 
 @waits_for("alibi_bias")
 def alibi_reach(bias: Callable, n: int, heads: Sequence[int], h: int) -> None:
-    """For some of h heads: the factor on every weight, e to the bias; and the weights of the last query if all scores are equal."""
+    """For some of h heads: the factor on every weight, e to the bias; the last query's weights if scores are equal."""
     factors = bias(n, h).exp()
     weights = factors[:, -1] / factors[:, -1].sum(dim=-1, keepdim=True)
     figure, axes = plt.subplots(

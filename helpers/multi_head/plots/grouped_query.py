@@ -31,7 +31,7 @@ def shared_heads(h: int, groups: Sequence[int], names: Sequence[str]) -> None:
 
 
 def cache_per_token(heads: dict[str, int], d_h: int) -> None:
-    """Bars: how many numbers a layer keeps of each token, its key and its value in every key/value head of width d_h."""
+    """Bars: how many numbers a layer keeps of each token, key and value in every key/value head of width d_h."""
     figure, axis = plt.subplots(figsize=(9.5, 0.6 * len(heads) + 1))
     most = 2 * d_h * max(heads.values())
     for row, h_kv in enumerate(heads.values()):

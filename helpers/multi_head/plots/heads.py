@@ -86,8 +86,14 @@ def parts_add_up(heads_as_sum: Callable, features: Sequence[float], w_o: Sequenc
         axis.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "lw": 2, "color": TOKENS[i % 4]})
         (x, y), (dx, dy) = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2), (end[0] - start[0], end[1] - start[1])
         beside = 0.35 / (dx**2 + dy**2) ** 0.5  # to the right of the arrow, as it flies
-        axis.text(x + beside * dy, y - beside * dx, f"head {i}", color=as_text(TOKENS[i % 4]), va="center",
-                  ha="left" if dy > abs(dx) else "center")  # fmt: skip
+        axis.text(
+            x + beside * dy,
+            y - beside * dx,
+            f"head {i}",
+            color=as_text(TOKENS[i % 4]),
+            va="center",
+            ha="left" if dy > abs(dx) else "center",
+        )
     axis.annotate(
         "", output[0, 0].tolist(), (0, 0), arrowprops={"arrowstyle": "-|>", "lw": 2.5, "color": "black", "ls": "--"}
     )
@@ -108,8 +114,10 @@ def parts_add_up(heads_as_sum: Callable, features: Sequence[float], w_o: Sequenc
 def cost_over_heads(parameters: Callable, flops: Callable, n: int, d: int, heads: Sequence[int]) -> None:
     """Parameters and FLOPs of a layer against the number of heads, of width d/h and of width d."""
     figure, axes = plt.subplots(1, 2, figsize=(9, 2.9))
-    for axis, title, cost in ((axes[0], "parameters", lambda h, w: parameters(d, h, w)),
-                              (axes[1], f"FLOPs, n = {n}", lambda h, w: flops(n, d, h, w))):  # fmt: skip
+    for axis, title, cost in (
+        (axes[0], "parameters", lambda h, w: parameters(d, h, w)),
+        (axes[1], f"FLOPs, n = {n}", lambda h, w: flops(n, d, h, w)),
+    ):
         axis.plot(heads, [cost(h, d) for h in heads], "o-", color=KEY, label="each head of width d")
         axis.plot(heads, [cost(h, d // h) for h in heads], "o-", color=QUERY, label="each head of width d/h")
         axis.set(xscale="log", yscale="log", xlabel="heads h", title=title)

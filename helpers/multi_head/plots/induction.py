@@ -72,10 +72,26 @@ def completion(circuit: Callable, prompt: Tensor, names: Sequence[str], steps: i
         y, last = -1.0 * step, len(tokens) - 1
         for place, token in enumerate([*tokens, added]):
             colour = {last: QUERY, seen: KEY, last + 1: VALUE}.get(place, OUTPUT)
-            axis.text(place, y, names[token], ha="center", va="center", color=as_text(colour), fontsize=13,
-                      weight="bold" if colour != OUTPUT else "normal")  # fmt: skip
-        axis.annotate("", (seen, y + 0.22), (last, y + 0.22), arrowprops={
-            "arrowstyle": "-|>", "color": WEIGHT, "connectionstyle": f"arc3,rad={0.9 / max(last - seen, 2):.2f}"})  # fmt: skip
+            axis.text(
+                place,
+                y,
+                names[token],
+                ha="center",
+                va="center",
+                color=as_text(colour),
+                fontsize=13,
+                weight="bold" if colour != OUTPUT else "normal",
+            )
+        axis.annotate(
+            "",
+            (seen, y + 0.22),
+            (last, y + 0.22),
+            arrowprops={
+                "arrowstyle": "-|>",
+                "color": WEIGHT,
+                "connectionstyle": f"arc3,rad={0.9 / max(last - seen, 2):.2f}",
+            },
+        )
         tokens.append(added)
     axis.set(xlim=(-0.7, len(tokens) - 0.3), ylim=(0.6 - steps, 0.85))
     axis.axis("off")

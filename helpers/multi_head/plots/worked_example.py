@@ -17,15 +17,16 @@ WORD, WHAT, WHO = WORDS.index("drink"), WORDS.index("milk"), WORDS.index("cats")
 
 
 def two_heads_flow() -> None:
-    """The sentence of 2.11 through a layer with two heads, as a film: the cut, a map a head, the heads side by side, W_O."""
+    """The sentence of 2.11 through a layer with two heads, a film: the cut, a map a head, heads side by side, W_O."""
     play(_film())
 
 
 def _film() -> str:
     flow = Flow()
     described = (
-        f"“{' '.join(WORDS)}” through two heads: queries, keys and values of width four are cut into two halves; one head looks at what is "
-        "done to what, the other at who does it; their outputs stand side by side and are mixed by W_O."
+        f"“{' '.join(WORDS)}” through two heads: queries, keys and values of width four are cut into two halves; one "
+        "head looks at what is done to what, the other at who does it; their outputs stand side by side and are mixed "
+        "by W_O."
     )
     return film(flow.board.figure, flow.frame, range(len(flow.steps)), described)
 
@@ -54,8 +55,18 @@ class Flow:
                 place = left + i * (2 + gap)
                 found[f"{name}{i}"] = Table(place, 1.9, values, heading, colour, columns, WORDS if place < 3 else ())
         for i, left in enumerate((2.1, 7.6)):
-            found[f"w{i}"] = Table(left, 8.7, self.weights[i], f"weights of head {i}", WEIGHT, WORDS, WORDS if i == 0 else (),
-                                   first=2 + i, last=2 + i, shade=True)  # fmt: skip
+            found[f"w{i}"] = Table(
+                left,
+                8.7,
+                self.weights[i],
+                f"weights of head {i}",
+                WEIGHT,
+                WORDS,
+                WORDS if i == 0 else (),
+                first=2 + i,
+                last=2 + i,
+                shade=True,
+            )
             found[f"h{i}"] = Table(13.1 + 2 * i, 8.7, self.heads[i], f"head {i}", OUTPUT, first=4, last=4)
         found["o"] = Table(18.6, 8.7, self.output, "[head 0, head 1] W_O", OUTPUT, first=5, last=5)
         return found
@@ -72,24 +83,38 @@ class Flow:
     # What each step says, and which cells it frames.
 
     def _whole(self) -> tuple[str, Marks]:
-        said = f"One product makes four numbers a word: the query of “{WORDS[WORD]}” is {numbers(self.q[:, WORD].flatten())}."
+        said = (
+            f"One product makes four numbers a word: the query of “{WORDS[WORD]}” is "
+            f"{numbers(self.q[:, WORD].flatten())}."
+        )
         return said, {"q0": [WORD], "q1": [WORD]}
 
     def _cut(self) -> tuple[str, Marks]:
-        said = "Cut them into two heads of two. Head 0 has the queries, keys and values of 2.11. Nothing was computed for the cut."
+        said = (
+            "Cut them into two heads of two. Head 0 has the queries, keys and values of 2.11. Nothing was computed "
+            "for the cut."
+        )
         return said, {"q0": [...], "k0": [...], "v0": [...]}
 
     def _first(self) -> tuple[str, Marks]:
-        said = f"Head 0 is the attention of 2.11: “{WORDS[WORD]}” looks at “{WORDS[WHAT]}”, at what is drunk ({self.weights[0, WORD, WHAT]:.2f})."
+        said = (
+            f"Head 0 is the attention of 2.11: “{WORDS[WORD]}” looks at “{WORDS[WHAT]}”, at what is drunk "
+            f"({self.weights[0, WORD, WHAT]:.2f})."
+        )
         return said, {"q0": [WORD], "k0": [WHAT], "w0": [(WORD, WHAT)]}
 
     def _second(self) -> tuple[str, Marks]:
-        said = (f"Head 1 does the same with its own numbers, at the same time: “{WORDS[WORD]}” looks at “{WORDS[WHO]}”, at who drinks "
-                f"({self.weights[1, WORD, WHO]:.2f}). One row of weights could not say both.")  # fmt: skip
+        said = (
+            f"Head 1 does the same with its own numbers, at the same time: “{WORDS[WORD]}” looks at “{WORDS[WHO]}”, at "
+            f"who drinks ({self.weights[1, WORD, WHO]:.2f}). One row of weights could not say both."
+        )
         return said, {"q1": [WORD], "k1": [WHO], "w1": [(WORD, WHO)]}
 
     def _together(self) -> tuple[str, Marks]:
-        said = f"Each head mixes its own values. Side by side they are four numbers a word again: {numbers(self.side_by_side[WORD])}."
+        said = (
+            "Each head mixes its own values. Side by side they are four numbers a word again: "
+            f"{numbers(self.side_by_side[WORD])}."
+        )
         return said, {"w0": [WORD], "w1": [WORD], "h0": [WORD], "h1": [WORD]}
 
     def _mixed(self) -> tuple[str, Marks]:

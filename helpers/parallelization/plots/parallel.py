@@ -18,7 +18,7 @@ __all__ = ["score_table", "time_over_length", "worker_pool"]
 
 
 def score_table(n: int, m: int) -> None:
-    """The n × m scores: one token in a loop fills a row, number by number; a matrix product asks for all of them at once."""
+    """The n × m scores: a token in a loop fills a row, number by number; a matrix product asks for all at once."""
     figure, axes = plt.subplots(1, 2, figsize=(8.5, 2.6))
     row = torch.full((n, m), float("nan"))
     row[1] = torch.arange(1, m + 1)
@@ -43,18 +43,23 @@ def time_over_length(
     """Measured time of an RNN layer and of attention over the number of tokens, on this device."""
     times: dict[str, list[float]] = {"RNN, token after token": [], "attention, matrix form": []}
     where = device()
-    weights = [torch.randn(d, d, device=where) / d**0.5 for _ in range(2)]
+    weights, zeros = [torch.randn(d, d, device=where) / d**0.5 for _ in range(2)], torch.zeros(d, device=where)
     for n in lengths:
         x = torch.randn(1, n, d, device=where)
-        works = lambda: rnn(x, *weights, torch.zeros(d, device=where)), lambda: attention(x[0], x[0], x[0])  # noqa: B023
+        works = lambda: rnn(x, *weights, zeros), lambda: attention(x[0], x[0], x[0])  # noqa: B023
         for measured, work in zip(times.values(), works, strict=True):
             measured.append(1e3 * seconds(work))
     figure, axis = plt.subplots(figsize=(7.5, 3.2))
     for (name, measured), colour in zip(times.items(), (KEY, QUERY), strict=True):
         axis.plot(lengths, measured, "o-", color=colour, label=name)
         higher = measured[-1] == max(values[-1] for values in times.values())
-        axis.annotate(f"{measured[-1]:.3g} ms", (lengths[-1], measured[-1]), xytext=(8, 1 if higher else -9), textcoords="offset points",
-                      color=as_text(colour))  # fmt: skip
+        axis.annotate(
+            f"{measured[-1]:.3g} ms",
+            (lengths[-1], measured[-1]),
+            xytext=(8, 1 if higher else -9),
+            textcoords="offset points",
+            color=as_text(colour),
+        )
     axis.set(
         xscale="log",
         yscale="log",
@@ -71,7 +76,7 @@ def time_over_length(
 
 @waits_for("chunked_attention")
 def worker_pool(chunk: Callable[..., Tensor], n: int = 2048, size: int = 128, d: int = 64) -> None:
-    """Run the chunks in pools of 1, 2, … workers, each worker on one thread; draw who did what when, and the total time."""
+    """Run the chunks in pools of 1, 2, … workers, each worker on one thread; draw who did what when, and the time."""
     q, k, v = (torch.randn(n, d) for _ in range(3))
     pools = [count for count in (1, 2, 4, 8) if count <= max(2, _cores())]
     before = torch.get_num_threads()
@@ -116,7 +121,7 @@ def _pooled(chunk: Callable, tensors: tuple, size: int, workers: int) -> tuple[l
 
 
 def _draw_pools(pools: list[int], runs: list[tuple]) -> None:
-    """All pools on one axis of time: a row a worker, a bar a chunk with its number, and behind them the time of the whole."""
+    """All pools on one axis of time: a row a worker, a numbered bar a chunk, and behind them the time of the whole."""
     rows, alone = sum(pools), 1e3 * runs[0][1]
     figure, axis = plt.subplots(figsize=(9.5, 0.36 * rows + 0.34 * len(pools) + 0.9))
     y, ticks = 0.0, {}
@@ -133,12 +138,13 @@ def _draw_pools(pools: list[int], runs: list[tuple]) -> None:
     )
     took = ", ".join(f"{1e3 * total:.0f} ms with {workers}" for workers, (_, total, _) in zip(pools, runs, strict=True))
     show(
-        f"Who worked on which chunk when, a row a worker, for pools of {', '.join(map(str, pools))}. The whole took {took}."
+        f"Who worked on which chunk when, a row a worker, for pools of {', '.join(map(str, pools))}. The whole took "
+        f"{took}."
     )
 
 
 def _pool(axis, y: float, workers: int, jobs: list[tuple], total: float, alone: float) -> None:
-    """One pool: its workers' rows from y on, its end, and where it would end if the work of one were shared out without loss."""
+    """One pool: its workers' rows from y on, its end, and where it would end if work were shared without loss."""
     axis.barh([y + worker for worker in range(workers)], total, height=0.82, color=FAINT_QUERY)
     for number, worker, start, duration in jobs:
         axis.barh(y + worker, 1e3 * duration, left=1e3 * start, height=0.82, color=QUERY, edgecolor="white", lw=0.8)

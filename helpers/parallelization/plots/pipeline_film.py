@@ -36,7 +36,7 @@ def schedule(devices: int, batches: int) -> list[Job]:
 
 
 def pipeline_film(devices: int = 4, batches: int = 4) -> None:
-    """Which device works on which micro-batch, forward and backward; what is idle, and what the first device has to keep."""
+    """Which device works on which micro-batch, forward and backward; what is idle, what the first device keeps."""
     play(_film(devices, batches))
 
 
@@ -58,8 +58,8 @@ def _film(devices: int, batches: int) -> str:
         return _said(end, turn, jobs, devices, batches)
 
     described = (
-        f"{devices} devices over the steps of one training step: {batches} micro-batches pass forward through all devices, then backward, the last one "
-        "first; hatched corners are idle time."
+        f"{devices} devices over the steps of one training step: {batches} micro-batches pass forward through all "
+        "devices, then backward, the last one first; hatched corners are idle time."
     )
     return film(figure, frame, ends, described, milliseconds=900)
 
@@ -87,7 +87,12 @@ def _said(end: int, turn: int, jobs: list[Job], devices: int, batches: int) -> s
     back = sum(job.device == 0 and job.length == BACKWARD and job.start + job.length <= end for job in jobs)
     idle = 1 - busy / (devices * end)
     if end == 3 * turn:
-        return (f"Done in {end} steps: {idle:.0%} of all device time was idle, as in the forward pass alone. Backward takes twice as long, so its bubble is twice as "
-                f"long, too.")  # fmt: skip
+        return (
+            f"Done in {end} steps: {idle:.0%} of all device time was idle, as in the forward pass alone. Backward "
+            "takes twice as long, so its bubble is twice as long, too."
+        )
     way = "Forward (blue)" if end <= turn else "Backward (orange), the last micro-batch first"
-    return f"{way}. Step {end}: {idle:.0%} of the time so far was idle. Device 1 still keeps {there - back} of {batches} micro-batches for the backward pass."
+    return (
+        f"{way}. Step {end}: {idle:.0%} of the time so far was idle. Device 1 still keeps {there - back} of "
+        f"{batches} micro-batches for the backward pass."
+    )

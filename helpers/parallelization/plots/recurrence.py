@@ -37,8 +37,17 @@ def _rounds(axis, covered: list[list[int]], pairs: Callable[[int], list[tuple[in
     for step, row in enumerate(covered):
         for i, count in enumerate(row):
             complete = count == i + 1
-            axis.text(i, -step, count, ha="center", va="center", fontsize=9, zorder=3, color="white" if complete else "black",
-                      bbox={"boxstyle": "round,pad=0.25", "facecolor": QUERY if complete else MASKED, "edgecolor": "white"})  # fmt: skip
+            axis.text(
+                i,
+                -step,
+                count,
+                ha="center",
+                va="center",
+                fontsize=9,
+                zorder=3,
+                color="white" if complete else "black",
+                bbox={"boxstyle": "round,pad=0.25", "facecolor": QUERY if complete else MASKED, "edgecolor": "white"},
+            )
         for source, target in pairs(step) if step else []:
             axis.plot([source, target], [1 - step, -step], color=KEY, lw=1.1, zorder=1)
             axis.plot([target, target], [1 - step, -step], color=OUTPUT, lw=0.7, zorder=1)

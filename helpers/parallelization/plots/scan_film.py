@@ -46,7 +46,10 @@ def _film() -> str:
                     _arrow(axis, i, i, step, OUTPUT)
         return _said(now, rows)
 
-    described = "Eight numbers, and below them the rows of partial sums after each of three rounds; the share that is complete doubles."
+    described = (
+        "Eight numbers, and below them the rows of partial sums after each of three rounds; the share that is "
+        "complete doubles."
+    )
     return film(figure, frame, range(len(rows)), described, milliseconds=2500, still=1)
 
 
@@ -68,6 +71,9 @@ def _said(now: int, rows: list[list[int]]) -> str:
         return f"Eight numbers. Wanted: all running sums. The first one, {rows[0][0]}, is complete as it stands (blue)."
     reach, n = 2 ** (now - 1), len(rows[0])
     last = f"{rows[now - 1][-1 - reach]} + {rows[now - 1][-1]} = {rows[now][-1]}"
-    said = (f"Round {now}: every number adds {f'the one {reach} places to its left' if reach > 1 else 'its left neighbour'}, all at once; the last is {last}. "
-            f"A number covers up to {2 * reach} elements now, and {min(2 * reach, n)} of {n} are complete.")  # fmt: skip
+    said = (
+        f"Round {now}: every number adds "
+        f"{f'the one {reach} places to its left' if reach > 1 else 'its left neighbour'}, all at once; the last is "
+        f"{last}. A number covers up to {2 * reach} elements now, and {min(2 * reach, n)} of {n} are complete."
+    )
     return said + (f" A chain would need {n - 1} rounds." if 2 * reach >= n else "")

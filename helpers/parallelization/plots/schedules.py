@@ -1,4 +1,4 @@
-"""Pictures of what waits for what: grids of (token, layer) cells, coloured and numbered by the step in which they can run."""
+"""Pictures of what waits for what: grids of (token, layer) cells, coloured and numbered by the step of each."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -29,9 +29,11 @@ def _writing(layer: int, token: int, n: int, layers: int) -> list[Cell]:
 
 
 MODELS = {
-    "RNN": (_recurrent, 1), "stacked RNN": (_recurrent, None), "Transformer that reads": (_reading, None),
+    "RNN": (_recurrent, 1),
+    "stacked RNN": (_recurrent, None),
+    "Transformer that reads": (_reading, None),
     "Transformer that writes": (_writing, None),
-}  # fmt: skip
+}
 
 
 LEGEND = """A cell reads the cells from which its arrows come.
@@ -54,7 +56,7 @@ def _cells_in_order(needs: Callable, n: int, layers: int) -> Iterator[Cell]:
 
 
 def dependency_graphs(n: int = 5, layers: int = 3) -> None:
-    """Four models as grids of cells with an arrow for everything that a cell reads: a still, then the same as a film."""
+    """Four models as grids of cells with an arrow for all that a cell reads: a still, then the same as a film."""
     grids = [(name, needs, own or layers) for name, (needs, own) in MODELS.items()]
     steps = [_earliest(needs, n, height) for _, needs, height in grids]
     figure, axes = plt.subplots(2, 2, figsize=(9.5, 6.2))
@@ -96,8 +98,15 @@ def _arrow(axis, source: Cell, target: Cell) -> None:
         (t0 + 0.27, l0) if t1 > t0 and l0 >= l1 else (t0, l0 + 0.24),
         (t1 - 0.27, l1) if t1 > t0 and l0 >= l1 else (t1, l1 - 0.24),
     )
-    style = {"arrowstyle": "-|>", "color": KEY if back else OUTPUT, "lw": 1.3 if back else 0.8, "shrinkA": 0, "shrinkB": 0,
-             "mutation_scale": 7, "alpha": 0.9 if back or t0 == t1 or l0 == l1 else 0.35}  # fmt: skip
+    style = {
+        "arrowstyle": "-|>",
+        "color": KEY if back else OUTPUT,
+        "lw": 1.3 if back else 0.8,
+        "shrinkA": 0,
+        "shrinkB": 0,
+        "mutation_scale": 7,
+        "alpha": 0.9 if back or t0 == t1 or l0 == l1 else 0.35,
+    }
     axis.annotate("", end, start, arrowprops=style, zorder=2)
 
 

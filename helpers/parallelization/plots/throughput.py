@@ -14,7 +14,8 @@ __all__ = ["gflops_ladder"]
 
 @waits_for("matmul_gflops")
 def gflops_ladder(gflops: Callable[[int, int, int, float], float]) -> None:
-    """Measured GFLOP/s of one matrix product in pure Python, numpy, PyTorch on one thread and on all, and on a GPU if there is one."""
+    """Measured GFLOP/s of one matrix product in pure Python, numpy, PyTorch on one thread and on all, and on a GPU if
+    there is one."""
     rungs = {name: float(gflops(size, size, size, seconds(product))) for name, size, product in _rungs()}
     figure, axis = plt.subplots(figsize=(8, 0.55 * len(rungs) + 1.1))
     slowest, speeds = min(rungs.values()), list(rungs.values())
@@ -38,7 +39,7 @@ def gflops_ladder(gflops: Callable[[int, int, int, float], float]) -> None:
 
 
 def _rungs() -> Iterator[tuple[str, int, Callable]]:
-    """Name, size of the square matrices, and the product to be timed. One after the other: each sets its own threads."""
+    """Name, size of the square matrices, and the product to be timed. One by one: each sets its own threads."""
     a = torch.randn(1024, 1024)
     small, array, threads = a[:64, :64].tolist(), a.numpy(), torch.get_num_threads()
     yield "pure Python", 64, lambda: _python_matmul(small, small)

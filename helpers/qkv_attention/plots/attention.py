@@ -38,13 +38,14 @@ def softmax_steps(scores: Sequence[float]) -> None:
 
 
 def query_among_keys(query: Sequence[float], keys: Sequence[Sequence[float]]) -> None:
-    """A query and some keys as arrows in the plane, the shadow of each key on the query's line, and the weight of each key."""
+    """A query and some keys as arrows in the plane, each key's shadow on the query's line, and its weight."""
     query, keys = torch.tensor(query, dtype=torch.float64), torch.tensor(keys, dtype=torch.float64)
     figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), width_ratios=[1.2, 1])
     _query_and_weights(*axes, query, keys, 1.25 * torch.cat([keys, query[None]]).norm(dim=1).max().item())
     listed = ", ".join(f"{weight:.2f}" for weight in (keys @ query).softmax(0).tolist())
     show(
-        f"A query among {len(keys)} keys in the plane; a key that reaches far in the query's direction gets much weight: {listed}."
+        f"A query among {len(keys)} keys in the plane; a key that reaches far in the query's direction gets much "
+        f"weight: {listed}."
     )
 
 
@@ -65,8 +66,11 @@ def _query_film(keys: Tensor, length: float, steps: int) -> str:
             axis.clear()
         _query_and_weights(*axes, query, keys, reach)
         scores = keys @ query
-        return (f"The query points at {360 * step // steps}°. Scores {', '.join(f'{score:.1f}' for score in scores.tolist())}: key {int(scores.argmax()) + 1} gets most, "
-                f"{scores.softmax(0).max():.2f}.")  # fmt: skip
+        return (
+            f"The query points at {360 * step // steps}°. Scores "
+            f"{', '.join(f'{score:.1f}' for score in scores.tolist())}: key {int(scores.argmax()) + 1} gets most, "
+            f"{scores.softmax(0).max():.2f}."
+        )
 
     described = "A query arrow turns once around among some keys; beside it the attention weights follow."
     return film(figure, frame, range(steps), described, milliseconds=700, still=0)
@@ -102,7 +106,7 @@ def _arrow(axis, tip: Tensor, colour: str, name: str) -> None:
 
 
 def mixed_values(weights: Sequence[float], values: Sequence[Sequence[float]]) -> None:
-    """Values as points, as large as their weights; their mixture; and where a thousand other mixtures of the same values lie."""
+    """Values as points, as large as their weights; their mixture; and a thousand other mixtures of the same values."""
     alpha, v = torch.tensor(weights, dtype=torch.float64), torch.tensor(values, dtype=torch.float64)
     output = alpha @ v
     shares = -torch.rand(1000, len(v), dtype=torch.float64, generator=torch.Generator().manual_seed(0)).log()
@@ -127,8 +131,8 @@ def mixed_values(weights: Sequence[float], values: Sequence[Sequence[float]]) ->
     axis.grid(alpha=0.3)
     axis.set_title("every mixture lies inside the hull of the values", fontsize=10.5)
     show(
-        f"{len(v)} values as points in the plane, and their weighted average, which lies between them. Grey: a thousand other mixtures; none lies outside "
-        "the hull of the values."
+        f"{len(v)} values as points in the plane, and their weighted average, which lies between them. Grey: a "
+        "thousand other mixtures; none lies outside the hull of the values."
     )
 
 
@@ -174,7 +178,8 @@ def score_maps(scores: dict[str, Callable[[], Tensor]]) -> None:
         axis.set_title(f"{name}\nscores spread by {score.std():.2f}", fontsize=9.5)
     spreads = ", ".join(f"{name} {score.std():.2f}" for name, score in made.items())
     show(
-        f"Maps of attention weights, the largest of each row written in. The further scores spread, the darker one key a row: {spreads}."
+        "Maps of attention weights, the largest of each row written in. The further scores spread, the darker one key "
+        f"a row: {spreads}."
     )
 
 
@@ -187,10 +192,7 @@ def score_spread(
     for (width, scores), level in zip(drawn, range(len(drawn), 0, -1), strict=True):
         _spread_of(spread, width, scores.flatten(), level)
     spread.set(
-        title="q·k of random vectors: half of them in the box",
-        xlabel="score",
-        yticks=[],
-        ylim=(0.4, len(drawn) + 0.7),
+        title="q·k of random vectors: half of them in the box", xlabel="score", yticks=[], ylim=(0.4, len(drawn) + 0.7)
     )
     alike = math.log2(keys)
     for (name, values), colour, down in zip(entropies.items(), (KEY, QUERY), (0.5, -0.55), strict=True):
@@ -203,7 +205,8 @@ def score_spread(
     entropy.set_xticks(widths, widths)
     entropy.minorticks_off()
     show(
-        "Dot products of wider vectors spread further; without the scale the entropy of the softmax falls towards 0 bits, with it it stays."
+        "Dot products of wider vectors spread further; without the scale the entropy of the softmax falls towards 0 "
+        "bits, with it it stays."
     )
 
 
@@ -223,14 +226,23 @@ def jacobians(jacobian: Callable[[Tensor], Tensor], inputs: dict[str, Sequence[f
     matrices = {name: jacobian(torch.tensor(z, dtype=torch.float64)) for name, z in inputs.items()}
     figure, axes = plt.subplots(1, len(matrices), figsize=(3.4 * len(matrices), 3.1))
     for axis, (name, matrix) in zip(axes, matrices.items(), strict=True):
-        heatmap(axis, matrix, f"{name}\nlargest entry {matrix.abs().max():.1g}", rows="output i", columns="input j", numbers=True,
-                cmap="RdBu", vmin=-0.25, vmax=0.25)  # fmt: skip
+        heatmap(
+            axis,
+            matrix,
+            f"{name}\nlargest entry {matrix.abs().max():.1g}",
+            rows="output i",
+            columns="input j",
+            numbers=True,
+            cmap="RdBu",
+            vmin=-0.25,
+            vmax=0.25,
+        )
     show()
 
 
 @waits_for("permutation_equivariance")
 def permutation_gaps(gap: Callable, layers: dict[str, Callable[[Tensor], Tensor]], x: Tensor, trials: int = 50) -> None:
-    """The gap of each layer over many random orders of the same tokens: a dot an order, and what rounding alone would give."""
+    """The gap of each layer over many random orders of the tokens: a dot an order, and what rounding would give."""
     orders = [torch.eye(len(x))[torch.randperm(len(x))] for _ in range(trials)]
     aside = (torch.arange(trials) * 0.618) % 1 - 0.5  # dots of like gaps don't hide each other
     figure, axis = plt.subplots(figsize=(8.5, 2.7))

@@ -32,8 +32,14 @@ def _film(scores: torch.Tensor) -> str:
             axis.bar_label(axis.bar(names, values, color=colour), fmt="%.3f", fontsize=9)
             axis.set(ylim=(0, top), xlabel=f"scores, all multiplied by {factor:g}")
             axis.set_title(title, fontsize=10.5)
-        said = f"Scores times {factor:g}: the largest share is {shares.max():.3f}, and no derivative is above {slopes.max():.2g}."
+        said = (
+            f"Scores times {factor:g}: the largest share is {shares.max():.3f}, and no derivative is above "
+            f"{slopes.max():.2g}."
+        )
         return said + (" Nothing moves any more, whatever the right answer is." if slopes.max() < 0.001 else "")
 
-    described = "Bars of softmax shares and of their derivatives while all scores are multiplied by 0.25 to 16: one share takes all, and the derivatives vanish."
+    described = (
+        "Bars of softmax shares and of their derivatives while all scores are multiplied by 0.25 to 16: one "
+        "share takes all, and the derivatives vanish."
+    )
     return film(figure, frame, FACTORS, described, milliseconds=1500, still=2)

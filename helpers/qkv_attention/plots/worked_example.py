@@ -1,4 +1,4 @@
-"""The worked example of unit 02: four words through queries, keys, values, scores, softmax and mix, one step at a time."""
+"""The worked example of unit 02: four words through queries, keys, values, scores, softmax and mix, step by step."""
 
 import math
 
@@ -24,8 +24,8 @@ def attention_flow() -> None:
 def _film() -> str:
     flow = Flow()
     described = (
-        f"“{' '.join(WORDS)}” through attention: tables of queries, keys, values, scores, scaled scores, weights and outputs fill one "
-        "after the other; at the end the outputs lie among the values in the plane."
+        f"“{' '.join(WORDS)}” through attention: tables of queries, keys, values, scores, scaled scores, weights and "
+        "outputs fill one after the other; at the end the outputs lie among the values in the plane."
     )
     return film(flow.board.figure, flow.frame, range(len(flow.steps)), described)
 
@@ -52,9 +52,19 @@ class Flow:
             "output": Table(18.6, 8.7, self.output, "weights · V", OUTPUT, "12", first=10, last=11),
         }
         self.steps = [
-            self._words, self._queries, self._keys, self._values, self._one_score, self._one_row, self._all_scores, self._scale,
-            self._softmax, self._all_weights, self._one_output, self._all_outputs,
-        ]  # fmt: skip
+            self._words,
+            self._queries,
+            self._keys,
+            self._values,
+            self._one_score,
+            self._one_row,
+            self._all_scores,
+            self._scale,
+            self._softmax,
+            self._all_weights,
+            self._one_output,
+            self._all_outputs,
+        ]
 
     def frame(self, step: int) -> str:
         """Draw a step, and say what it does."""
@@ -90,12 +100,16 @@ class Flow:
 
     def _words(self) -> tuple[str, Marks]:
         return (
-            f"Four words. Each is a row of features: “{WORDS[WORD]}” is something one does, “{WORDS[0]}” is a thing that lives.",
+            f"Four words. Each is a row of features: “{WORDS[WORD]}” is something one does, “{WORDS[0]}” is a thing "
+            "that lives.",
             {},
         )
 
     def _queries(self) -> tuple[str, Marks]:
-        said = f"Q = x W_Q: what a word looks for. “{WORDS[WORD]}” looks for a thing: its query is {numbers(self.q[WORD])}."
+        said = (
+            f"Q = x W_Q: what a word looks for. “{WORDS[WORD]}” looks for a thing: its query is "
+            f"{numbers(self.q[WORD])}."
+        )
         return said, {"x": [ROW], "q": [ROW]}
 
     def _keys(self) -> tuple[str, Marks]:
@@ -104,15 +118,18 @@ class Flow:
 
     def _values(self) -> tuple[str, Marks]:
         return (
-            "V = x W_V: what a word gives to those that look at it. Here two numbers each, so they are points in the plane.",
+            "V = x W_V: what a word gives to those that look at it. Here two numbers each, so they are points in the "
+            "plane.",
             {},
         )
 
     def _one_score(self) -> tuple[str, Marks]:
         query, key = self.q[WORD].tolist(), self.k[SEEN].tolist()
         products = " + ".join(f"{number(a)} · {number(b)}" for a, b in zip(query, key, strict=True))
-        said = (f"One score: the query of “{WORDS[WORD]}” times the key of “{WORDS[SEEN]}”, {products} = {number(self.scores[WORD, SEEN].item())}. "
-                "What is looked for meets what is offered.")  # fmt: skip
+        said = (
+            f"One score: the query of “{WORDS[WORD]}” times the key of “{WORDS[SEEN]}”, {products} = "
+            f"{number(self.scores[WORD, SEEN].item())}. What is looked for meets what is offered."
+        )
         return said, {"q": [ROW], "k": [KEY_ROW], "scores": [(WORD, SEEN)]}
 
     def _one_row(self) -> tuple[str, Marks]:
@@ -124,14 +141,19 @@ class Flow:
 
     def _scale(self) -> tuple[str, Marks]:
         before, after = self.scores[WORD, SEEN].item(), self.scaled[WORD, SEEN].item()
-        said = f"Divide by √d = √2 = {math.sqrt(2):.2f}, so that wider vectors don't make larger scores: {number(before)} becomes {number(after)}."
+        said = (
+            f"Divide by √d = √2 = {math.sqrt(2):.2f}, so that wider vectors don't make larger scores: "
+            f"{number(before)} becomes {number(after)}."
+        )
         return said, {"scores": [(WORD, SEEN)]}
 
     def _softmax(self) -> tuple[str, Marks]:
         powers = self.scaled[WORD].exp()
         listed = " + ".join(f"e^{number(score)}" for score in self.scaled[WORD].tolist())
-        said = (f"Softmax along the row of “{WORDS[WORD]}”: {listed} = {powers.sum():.2f}. So “{WORDS[SEEN]}” gets "
-                f"{powers[SEEN]:.2f} / {powers.sum():.2f} = {self.weights[WORD, SEEN]:.2f}.")  # fmt: skip
+        said = (
+            f"Softmax along the row of “{WORDS[WORD]}”: {listed} = {powers.sum():.2f}. So “{WORDS[SEEN]}” gets "
+            f"{powers[SEEN]:.2f} / {powers.sum():.2f} = {self.weights[WORD, SEEN]:.2f}."
+        )
         return said, {"scaled": [ROW], "weights": [ROW]}
 
     def _all_weights(self) -> tuple[str, Marks]:

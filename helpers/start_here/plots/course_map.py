@@ -1,4 +1,5 @@
-"""The way through the course: its units, what each needs, and what it is worth. `python -m helpers.start_here.plots.course_map FILE.svg` writes it."""
+"""The way through the course: its units, what each needs, and what it is worth.
+`python -m helpers.start_here.plots.course_map FILE.svg` writes it."""
 
 import json
 import sys
@@ -16,11 +17,34 @@ from helpers.style import EDGE, FAINT_QUERY, FAINT_WEIGHT, MASKED, OUTPUT, QUERY
 __all__ = ["course_map"]
 
 UNITS = Path(__file__).parents[2] / "units.json"  # `attn build` makes it
-NEEDS = {"00": "", "01": "00", "02": "00", "03": "02", "04": "02 03", "05": "04", "06": "05", "07": "04", "08": "04 05 07", "09": "02 07", "10": "02 07"}  # fmt: skip
+NEEDS = {
+    "00": "",
+    "01": "00",
+    "02": "00",
+    "03": "02",
+    "04": "02 03",
+    "05": "04",
+    "06": "05",
+    "07": "04",
+    "08": "04 05 07",
+    "09": "02 07",
+    "10": "02 07",
+}
 COMES_BACK = {"10": "01"}
 """Unit → an earlier one that it doesn't need, and whose idea it takes up again."""
-PLACES = {"00": (0, 1.5), "01": (1, 2.9), "02": (1, 1.5), "03": (2, 1.5), "04": (3, 1.5), "05": (4, 0.5), "07": (4, 2.2),
-          "06": (5, 0), "08": (5, 1.1), "09": (5, 2.2), "10": (5, 3.3)}  # fmt: skip
+PLACES = {
+    "00": (0, 1.5),
+    "01": (1, 2.9),
+    "02": (1, 1.5),
+    "03": (2, 1.5),
+    "04": (3, 1.5),
+    "05": (4, 0.5),
+    "07": (4, 2.2),
+    "06": (5, 0),
+    "08": (5, 1.1),
+    "09": (5, 2.2),
+    "10": (5, 3.3),
+}
 KINDS = {
     "start": (MASKED, "00 01"),
     "attention": (FAINT_QUERY, "02 03 04 05 06"),
@@ -33,11 +57,14 @@ WAY = {"color": EDGE, "alpha": 0.4, "lw": 11, "solid_capstyle": "round", "solid_
 
 
 def course_map() -> None:
-    """All units as boxes, a band through them in the recommended order, and an arrow from each to those that can't do without it."""
+    """All units as boxes, a band through them in the recommended order, an arrow from each to those that need it."""
     _draw()
     needs = "; ".join(f"unit {unit} needs {needs.replace(' ', ' and ')}" for unit, needs in NEEDS.items() if needs)
     again = "; ".join(f"unit {unit} takes up an idea of {earlier}" for unit, earlier in COMES_BACK.items())
-    show(f"A map of the course. The recommended order is that of the numbers, 00 to 10. {needs[0].upper()}{needs[1:]}. {again[0].upper()}{again[1:]}, which no unit needs.")  # fmt: skip
+    show(
+        f"A map of the course. The recommended order is that of the numbers, 00 to 10. {needs[0].upper()}{needs[1:]}. "
+        f"{again[0].upper()}{again[1:]}, which no unit needs."
+    )
 
 
 def _draw() -> None:
@@ -64,8 +91,18 @@ def _legend(axis: Axes) -> None:
     }
     kinds = {kind: Patch(facecolor=colour, edgecolor=EDGE) for kind, (colour, _) in KINDS.items()}
     shown = {**lines, **kinds}
-    axis.legend(shown.values(), shown.keys(), loc="upper left", bbox_to_anchor=(0.01, 0.99), ncols=2, frameon=False, fontsize=9,
-                labelcolor=OUTPUT, handlelength=2.6, labelspacing=0.7)  # fmt: skip
+    axis.legend(
+        shown.values(),
+        shown.keys(),
+        loc="upper left",
+        bbox_to_anchor=(0.01, 0.99),
+        ncols=2,
+        frameon=False,
+        fontsize=9,
+        labelcolor=OUTPUT,
+        handlelength=2.6,
+        labelspacing=0.7,
+    )
 
 
 def _directly(unit: str) -> list[str]:

@@ -353,8 +353,7 @@ _model = Check(
         frozen=lm(begun=another_embedding(lambda v, d: nn.Embedding.from_pretrained(torch.randn(v, d)))),
         rotate_not_used=lm(turned=lambda rotate: rotary_embedding),
         learned_positions_too=lm(
-            begun=positions_learned,
-            scaled=lambda model, x: x * math.sqrt(model.d) + model.position[: x.shape[1]],
+            begun=positions_learned, scaled=lambda model, x: x * math.sqrt(model.d) + model.position[: x.shape[1]]
         ),
         post_norm=lm(block=post_norm),
         overwriting=lm(block=overwriting),

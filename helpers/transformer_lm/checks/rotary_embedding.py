@@ -134,7 +134,7 @@ def turned_rows(
 
 
 def rows_in_any_order(label: str, batch: tuple[int, ...], n: int, d: int) -> Case:
-    """RandomArg positions: a second call gets others, as many as before, and what the first has kept is wrong then."""
+    """Random positions: a second call gets others, as many as before, and what the first has kept is wrong then."""
     x = RandomArg(lambda generator: torch.randn(*batch, n, d, generator=generator))
     return explicit_case(label, x, RandomArg(lambda generator: torch.randperm(40, generator=generator)[:n]), 10_000.0)
 

@@ -19,7 +19,7 @@ STREAM = 2.0
 
 
 def model_map() -> None:
-    """The model of this unit from left to right: words, embedding, blocks that add to a stream, norm, head and the next word."""
+    """This unit's model from left to right: words, embedding, blocks that add to a stream, norm, head, next word."""
     _, axis = plt.subplots(figsize=(10.8, 3.9), layout="none")
     axis.set_position((0, 0, 1, 1))
     axis.set(xlim=(-0.1, 12.7), ylim=(-0.15, 4.55))
@@ -29,9 +29,10 @@ def model_map() -> None:
     _ends(axis)
     _around(axis)
     show(
-        f"The language model as a line of parts: the words {' '.join(READ)}, the embedding, {STORIES.layers} blocks in which attention and a small network each read the "
-        f"stream through a norm and add to it, a last norm, the head, and the chances of the next word: {', '.join(NEXT)} with one third each. With every "
-        "part stands the section that builds it."
+        f"The language model as a line of parts: the words {' '.join(READ)}, the embedding, {STORIES.layers} blocks in "
+        "which attention and a small network each read the stream through a norm and add to it, a last norm, the head, "
+        f"and the chances of the next word: {', '.join(NEXT)} with one third each. With every part stands the section "
+        "that builds it."
     )
 
 
@@ -40,7 +41,12 @@ def _number(exercise: str) -> str:
 
 
 def _stream(axis: Axes) -> None:
-    axis.annotate("", (9.0, STREAM), (1.0, STREAM), arrowprops={"arrowstyle": "-|>", "lw": 5, "color": EDGE, "shrinkA": 0, "shrinkB": 0})  # fmt: skip
+    axis.annotate(
+        "",
+        (9.0, STREAM),
+        (1.0, STREAM),
+        arrowprops={"arrowstyle": "-|>", "lw": 5, "color": EDGE, "shrinkA": 0, "shrinkB": 0},
+    )
     axis.text(2.98, STREAM - 0.22, f"stream\n{_number('residual')}", ha="center", va="top", fontsize=9, color=OUTPUT)
 
 
@@ -70,8 +76,16 @@ def _block(axis: Axes) -> None:
         axis.plot([start, start, plus, plus], [STREAM, 3.1, 3.1, STREAM + 0.16], color=OUTPUT, lw=1.5, zorder=1)
         _part(axis, norm, 3.1, "norm", norms, KEY, 0.78)
         _part(axis, norm + 1.15, 3.1, layer, made, colour, 1.12)
-        axis.text(plus, STREAM, "+", ha="center", va="center", fontsize=12, zorder=4,
-                  bbox={"boxstyle": "circle,pad=0.2", "fc": "white", "ec": OUTPUT})  # fmt: skip
+        axis.text(
+            plus,
+            STREAM,
+            "+",
+            ha="center",
+            va="center",
+            fontsize=12,
+            zorder=4,
+            bbox={"boxstyle": "circle,pad=0.2", "fc": "white", "ec": OUTPUT},
+        )
 
 
 def _ends(axis: Axes) -> None:
@@ -102,9 +116,20 @@ def _around(axis: Axes) -> None:
         color=as_text(QUERY),
     )
     axis.annotate("", (5.32, 3.52), (5.32, 4.24), arrowprops={"arrowstyle": "-|>", "color": QUERY, "lw": 1.3}, zorder=5)
-    loss = f"how wrong is that? the loss {_number('next_token_loss')}\ntraining {_number('learning_rate')}, {_number('train')}"
+    loss = (
+        f"how wrong is that? the loss {_number('next_token_loss')}\ntraining {_number('learning_rate')}, "
+        f"{_number('train')}"
+    )
     axis.text(12.6, 3.42, loss, ha="right", va="center", fontsize=9.5, color=as_text(WEIGHT), linespacing=1.5)
-    back = FancyArrowPatch((12.1, 1.15), (0.45, 1.15), connectionstyle="bar,fraction=-0.06", arrowstyle="-|>", mutation_scale=14, color=OUTPUT, lw=1.3)  # fmt: skip
+    back = FancyArrowPatch(
+        (12.1, 1.15),
+        (0.45, 1.15),
+        connectionstyle="bar,fraction=-0.06",
+        arrowstyle="-|>",
+        mutation_scale=14,
+        color=OUTPUT,
+        lw=1.3,
+    )
     axis.add_patch(back)
     writing = f"writing {_number('generate')}: one word is drawn, and comes back as input"
     axis.text(6.3, 0.12, writing, ha="center", va="center", fontsize=9.5, color=OUTPUT)

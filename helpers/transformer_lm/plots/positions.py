@@ -15,7 +15,15 @@ def position_maps(binary: Callable, sinusoidal: Callable, n: int = 48) -> None:
     """Both tables as maps: a row is a position."""
     figure, axes = plt.subplots(1, 2, figsize=(9, 4), width_ratios=[1, 3])
     heatmap(axes[0], torch.as_tensor(binary(n, 6)), "binary, d = 6", rows="position", columns="column", cmap="Greys")
-    image = heatmap(axes[1], torch.as_tensor(sinusoidal(n, 32, 10_000.0)), "sinusoidal, d = 32", columns="column", cmap="RdBu", vmin=-1, vmax=1)  # fmt: skip
+    image = heatmap(
+        axes[1],
+        torch.as_tensor(sinusoidal(n, 32, 10_000.0)),
+        "sinusoidal, d = 32",
+        columns="column",
+        cmap="RdBu",
+        vmin=-1,
+        vmax=1,
+    )
     for axis, d in zip(axes, (6, 32)):
         axis.set_aspect("auto")
         axis.set_xticks(range(0, d, 1 if d < 10 else 4), range(0, d, 1 if d < 10 else 4))

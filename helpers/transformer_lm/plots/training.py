@@ -1,4 +1,4 @@
-"""Pictures of a model that learns the stories: the live loss with its floor, what it writes, and where its heads look."""
+"""Pictures of a model that learns the stories: the loss with its floor, what it writes, and where its heads look."""
 
 import random
 import textwrap
@@ -46,8 +46,8 @@ def _paragraph(text: str, indent: str = "") -> str:
 def train_on_stories(train: Callable, steps: int = STEPS, seed: int = 2, without: str = "") -> None:
     """Train the course's model with the student's loop, draw its loss as it falls, and keep it for the pictures below.
 
-    without: "attention", "positions" or "residuals": the model without that part, which is not kept. What this kernel has trained before is
-    shown beside it: the curve of the whole model, and the losses of all.
+    without: "attention", "positions" or "residuals": the model without that part, which is not kept. What this kernel
+    has trained before is shown beside it: the curve of the whole model, and the losses of all.
     """
     device = "cuda" if torch.cuda.is_available() else "cpu"
     name = f"without {without}" if without else WHOLE
@@ -108,8 +108,8 @@ class _Live:
 
 
 def _smooth(losses: list[float]) -> list[float]:
-    """The mean of each loss and its SMOOTH − 1 neighbours, half on each side, or as many as there are: with those before it alone the
-    curve would lag behind."""
+    """The mean of each loss and its SMOOTH − 1 neighbours, half on each side, or as many as there are: with those
+    before it alone the curve would lag behind."""
     half = SMOOTH // 2
     return [sum(part) / len(part) for i in range(len(losses)) for part in [losses[max(0, i - half) : i + half + 1]]]
 
@@ -124,7 +124,7 @@ def _untrained() -> nn.Module:
 def story_samples(
     probabilities: Callable, generate: Callable, temperatures: tuple[float, ...] = (0.0, 0.7, 1.0, 1.5)
 ) -> None:
-    """Stories of the untrained model and of the trained one, at several temperatures; how many of 25 the grammar could have made."""
+    """Stories of the untrained and of the trained model, at several temperatures; how many of 25 are grammatical."""
     if not _TRAINED:
         print("Train the model first: run the cell of exercise 5.15.")
         return
@@ -152,8 +152,9 @@ def _write(
 
 @torch.no_grad()
 def trained_heads(story: str = "") -> None:
-    """Attention on one story of the four trained heads that look most where `looks` says, as arcs over its words: one of them is an
-    induction head (Olsson et al., 2022). The number is the head's mean weight on these places, over 40 other stories."""
+    """Attention on one story of the four trained heads that look most where `looks` says, as arcs over its words: one
+    of them is an induction head (Olsson et al., 2022). The number is the head's mean weight on these, over 40 other
+    stories."""
     if not _TRAINED:
         print("Train the model first: run the cell of exercise 5.15.")
         return
@@ -165,7 +166,10 @@ def trained_heads(story: str = "") -> None:
         _arcs(axis, maps[layer][head], ["<end>", *words], places[place])
         title = f"{place}: mean weight {found.max():.2f} (layer {layer}, head {head})"
         axis.set_title(title, fontsize=11, loc="left", pad=4)
-    said = "An arc leads from a word back to one that it looks at; the darker, the more weight. In colour: the places of the title (blue looks at orange). Grey: the rest, from 0.1 on."
+    said = (
+        "An arc leads from a word back to one that it looks at; the darker, the more weight. In colour: the "
+        "places of the title (blue looks at orange). Grey: the rest, from 0.1 on."
+    )
     figure.suptitle(said, fontsize=9.5, x=0.01, ha="left", color=OUTPUT)
     plt.tight_layout(rect=(0, 0, 1, 0.995), h_pad=1.2)
     show()
@@ -181,8 +185,17 @@ def _arcs(axis, weights: Tensor, words: Sequence[str], framed: Sequence[tuple[in
         _arc(axis, row, column, WEIGHT, max(0.12, weights[row, column].item()), 2.4)
     colours = {at: colour for pair in framed for at, colour in zip(pair, (QUERY, KEY))}
     for at, word in enumerate(words):
-        axis.text(at, -0.04 * reach, word, rotation=90, ha="center", va="top", fontsize=8.5, color=as_text(colours.get(at, OUTPUT)),
-                  weight="bold" if at in colours else "normal")  # fmt: skip
+        axis.text(
+            at,
+            -0.04 * reach,
+            word,
+            rotation=90,
+            ha="center",
+            va="top",
+            fontsize=8.5,
+            color=as_text(colours.get(at, OUTPUT)),
+            weight="bold" if at in colours else "normal",
+        )
     axis.set(xlim=(-0.7, len(words) - 0.3), ylim=(-0.42 * reach, 1.06 * reach))
     axis.axis("off")
 

@@ -1,0 +1,1 @@
+"""Right answers of unit 09 in other styles."""

@@ -1,0 +1,233 @@
+"""Pictures of unit 09: what tiling saves and costs, counted and measured."""
+
+import functools
+import math
+import time
+from collections.abc import Callable, Sequence
+
+import matplotlib.pyplot as plt
+import torch
+from torch import Tensor
+
+from helpers.engine.observe import observe
+from helpers.environment import device
+from helpers.labels import name_lines
+from helpers.measuring import growth
+from helpers.measuring.devices import this_machine
+from helpers.measuring.live_memory import peak_bytes
+from helpers.measuring.timing import seconds
+from helpers.qkv_attention.attention import scaled_dot_product_attention
+from helpers.style import HALF_WEIGHT, KEY, MASKED, OUTPUT, QUERY, VALUE, WEIGHT, as_text, show, waits_for
+
+__all__ = ["causal_saving", "gradients_agree", "kernel_speed", "largest_tensor", "time_and_memory"]
+
+
+def _heads(n: int, d: int, heads: int = 1, **options) -> tuple[Tensor, Tensor, Tensor]:
+    return tuple(torch.randn(1, heads, n, d, **options) for _ in range(3))
+
+
+def _counted(function: Callable, *args):
+    """One counted call; an answer that isn't written yet, or fails, says so as if it had been called directly."""
+    seen = observe(function, args)
+    if seen.error:
+        raise NotImplementedError if seen.error.kind == "NotImplementedError" else RuntimeError(str(seen.error))
+    return seen
+
+
+@waits_for("flash_attention_forward")
+def largest_tensor(forward: Callable, lengths: Sequence[int], d: int, block: int) -> None:
+    """Elements of the largest tensor that was ever made, plain and tiled, with the exponents of n."""
+    curves = {"standard": [], "yours, tiled": []}
+    for n in lengths:
+        q, k, v = _heads(n, d)
+        curves["standard"].append(_counted(scaled_dot_product_attention, q, k, v).largest)
+        curves["yours, tiled"].append(_counted(forward, q, k, v, False, block, block).largest)
+    figure, axis = plt.subplots(figsize=(6.5, 3.2))
+    for (name, values), colour, mark in zip(curves.items(), (OUTPUT, WEIGHT), "so"):
+        axis.loglog(
+            lengths, values, mark + "-", color=colour, label=f"{name}: n^{growth.slope(lengths[-3:], values[-3:]):.1f}"
+        )
+    axis.set(title=f"elements of the largest tensor (d = {d}, tiles of {block})", xlabel="n")
+    axis.set_xticks(lengths, lengths)
+    axis.minorticks_off()
+    axis.legend(frameon=False)
+    show()
+
+
+@waits_for("flash_attention_forward")
+def causal_saving(
+    forward: Callable, n: int = 240, d: int = 16, sides: Sequence[int] = (1, 2, 3, 4, 6, 8, 12, 24)
+) -> None:
+    """Counted FLOPs of the causal pass over those of the full one, for ever smaller tiles."""
+    q, k, v = _heads(n, d)
+    shares = []
+    for side in sides:
+        full, causal = (_counted(forward, q, k, v, flag, n // side, n // side).flops for flag in (False, True))
+        shares.append(causal / full)
+    figure, axis = plt.subplots(figsize=(6.5, 3))
+    axis.plot(
+        sides,
+        [(side + 1) / (2 * side) for side in sides],
+        color=OUTPUT,
+        ls="--",
+        label="½ (1 + 1/T): triangle of tiles",
+    )
+    axis.plot(sides, shares, "o", color=WEIGHT, label="yours, counted")
+    axis.axhline(0.5, color=MASKED, zorder=0)
+    axis.set(
+        title="causal FLOPs / full FLOPs", xlabel="T, tiles along one side", ylim=(0.4, 1.1), yticks=[0.5, 0.75, 1]
+    )
+    axis.legend(frameon=False)
+    show()
+
+
+@waits_for("flash_attention_backward")
+def gradients_agree(attention: Callable, n: int = 40, m: int = 50, d: int = 8) -> None:
+    """Every entry of dQ, dK and dV: the student's against PyTorch's own gradient of plain attention, in float64."""
+    options = {"dtype": torch.float64, "requires_grad": True}
+    inputs = [torch.randn(2, length, d, **options) for length in (n, m, m)]
+    grad_out = torch.randn(2, n, d, dtype=torch.float64)
+    expected = torch.autograd.grad(scaled_dot_product_attention(*inputs), inputs, grad_out)
+    got = torch.autograd.grad(attention(*inputs), inputs, grad_out)
+    figure, axes = plt.subplots(1, 3, figsize=(9.5, 3.1))
+    for axis, name, want, have, colour in zip(axes, ("dQ", "dK", "dV"), expected, got, (QUERY, KEY, VALUE)):
+        reach = want.abs().max().item() * 1.1
+        axis.plot([-reach, reach], [-reach, reach], color=MASKED, lw=4, zorder=0)
+        axis.plot(want.flatten(), have.flatten(), ".", color=colour, ms=4)
+        axis.set_title(f"{name}: differs by at most {(want - have).abs().max():.0e}", fontsize=10)
+        axis.set(
+            xlabel="PyTorch, through the n × m square", ylabel="yours, tiled" if axis is axes[0] else "", aspect="equal"
+        )
+    show()
+
+
+@waits_for("flash_attention_forward")
+def time_and_memory(
+    ways: dict[str, Callable], lengths: Sequence[int], d: int = 64, kernels: dict[str, Callable] | None = None
+) -> None:
+    """Measured time and peak memory of kinds of attention over n, one head. `kernels` join on a GPU, if they work."""
+    if device().type == "cuda":
+        small = _heads(48, d, device=device())
+        ways = ways | {name: kernel for name, kernel in (kernels or {}).items() if not observe(kernel, small).error}
+    times, peaks = ({name: [] for name in ways} for _ in range(2))
+    for n in lengths:
+        inputs = _heads(n, d, device=device())
+        for name, way in ways.items():
+            times[name].append(1e3 * _best_time(functools.partial(way, *inputs)))
+            peaks[name].append(peak_bytes(functools.partial(way, *inputs)) / 2**20)
+    clock = "milliseconds" if device().type == "cuda" else "milliseconds on one thread"
+    figure, axes = plt.subplots(1, 2, figsize=(11.5, 3.8))
+    for axis, title, curves in zip(axes, (f"time: {clock}", "peak memory beyond the inputs: MB"), (times, peaks)):
+        _growing(axis, title, lengths, curves)
+    last = {name: values[-1] for name, values in peaks.items()}
+    _apart(axes[1], lengths[-1], *(list(last.values())[place] for place in (0, -1)))
+    said = ", ".join(f"{name}: {size:.3g} MB" for name, size in last.items())
+    show(
+        f"Time and peak memory of {len(ways)} kinds of attention over n, log-log, each with its exponent of n. Peak "
+        f"memory at n = {lengths[-1]}: {said}."
+    )
+
+
+def _apart(axis, n: int, most: float, ours: float) -> None:
+    """An arrow from one curve's end to the other's, and how many times less the second needs."""
+    if most > ours > 0:
+        axis.annotate("", (n, ours), (n, most), arrowprops={"arrowstyle": "<->", "color": KEY, "lw": 1.4})
+        words = f"{most / ours:.0f} times\nless "
+        axis.text(n, math.sqrt(most * ours), words, ha="right", va="center", fontsize=9, color=as_text(KEY))
+
+
+def _growing(axis, title: str, lengths: Sequence[int], curves: dict[str, Sequence[float]]) -> None:
+    """A log-log panel: each curve with its name and its exponent of n, fitted to the last three points, at its end."""
+    ends = []
+    for (name, values), colour, mark in zip(curves.items(), (OUTPUT, QUERY, WEIGHT, HALF_WEIGHT), "s^oD"):
+        axis.loglog(lengths, values, mark + "-", color=colour)
+        ends.append((f"{name}: $n^{{{growth.slope(lengths[-3:], values[-3:]):.1f}}}$", values[-1], colour))
+    axis.set_title(title, fontsize=10, loc="left")
+    axis.set(xlabel="tokens n")
+    axis.set_xticks(lengths, lengths)
+    axis.minorticks_off()
+    axis.yaxis.set_major_formatter(lambda value, _: f"{value:,.4g}")
+    name_lines(axis, lengths[-1], ends, apart=0.09, size=9)
+
+
+def _best_time(call: Callable[[], object]) -> float:
+    """Seconds. On a CPU of this process on one thread: other programs and the number of cores don't count."""
+    if device().type == "cuda":
+        return seconds(call)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return min(_process_time(call) for _ in range(3))
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _process_time(call: Callable[[], object]) -> float:
+    start = time.process_time()
+    call()
+    return time.process_time() - start
+
+
+@waits_for("triton_forward")
+def kernel_speed(
+    kernel: Callable, tiles: Sequence[tuple[int, int]] = ((32, 32), (64, 64), (128, 64)), d: int = 64
+) -> None:
+    """On a GPU: TFLOP/s of the kernel for some tile sizes, under the measured ceiling. Elsewhere: interpreted."""
+    q, k, v = _heads(48, 16, device=device())
+    seen = observe(kernel, (q, k, v))
+    if seen.error and seen.error.kind == "NotImplementedError":
+        raise NotImplementedError
+    if seen.error:
+        print(f"The kernel did not run: {seen.error.message or seen.error.kind}")
+    elif device().type == "cuda":
+        _tflops(kernel, tiles, d)
+    else:
+        _interpreted(kernel)
+
+
+def _tflops(kernel: Callable, tiles: Sequence[tuple[int, int]], d: int) -> None:
+    """16 heads in float16. A tile size that the GPU has no room for is left out."""
+    lengths, ceiling = (1024, 2048, 4096, 8192), this_machine().peak / 1e12
+    ways = {f"yours, {a}×{b}": lambda q, k, v, a=a, b=b: kernel(q, k, v, False, a, b) for a, b in tiles}
+    ways["SDPA"] = torch.nn.functional.scaled_dot_product_attention
+    figure, axis = plt.subplots(figsize=(7.5, 3.8))
+    for (name, way), colour in zip(ways.items(), (HALF_WEIGHT, WEIGHT, KEY, QUERY)):
+        speeds = []
+        for n in lengths:
+            q, k, v = _heads(n, d, heads=16, device=device(), dtype=torch.float16)
+            try:
+                speeds.append(16 * 4 * n**2 * d / seconds(functools.partial(way, q, k, v)) / 1e12)
+            except Exception as error:  # Triton has several names for "this does not fit"
+                print(f"{name}, n = {n}: {type(error).__name__}")
+                break
+        axis.plot(lengths[: len(speeds)], speeds, "o-", color=colour, label=name)
+    axis.axhline(ceiling, color=OUTPUT, ls="--", label=f"matrix products alone: {ceiling:.0f}")
+    axis.set(title=f"forward TFLOP/s, 16 heads, d = {d}, float16", xlabel="n", xscale="log", ylim=(0, None))
+    axis.set_xticks(lengths, lengths)
+    axis.minorticks_off()
+    axis.legend(frameon=False, fontsize=9)
+    show()
+
+
+def _interpreted(kernel: Callable, lengths: Sequence[int] = (32, 48, 64, 96, 128), d: int = 32) -> None:
+    """Without a GPU a kernel is simulated: its numbers can be looked at, its speed can't."""
+    gaps = []
+    for n in lengths:
+        q, k, v = _heads(n, d)
+        gaps.append((kernel(q, k, v)[0] - scaled_dot_product_attention(q, k, v)).abs().max().item())
+    print(f"No GPU here, so the kernel is interpreted. Largest difference from plain attention: {max(gaps):.0e}")
+    figure, axis = plt.subplots(figsize=(7, 2.8))
+    axis.semilogy(lengths, [max(gap, 1e-9) for gap in gaps], "o-", color=WEIGHT)
+    for size, words, side, away in (
+        (1e-3, "a slip: 0.001 and more", "bottom", 1.3),
+        (torch.finfo(torch.float32).eps, "rounding of float32 near 1", "top", 0.7),  # the curve runs above this one
+    ):
+        axis.axhline(size, color=OUTPUT, ls=":", lw=1)
+        axis.text(lengths[0], size * away, words, fontsize=8.5, color=OUTPUT, va=side)
+    axis.set(title="interpreted: how far your kernel is from plain attention (its speed needs a GPU)", ylim=(1e-9, 1))
+    axis.set(xlabel="tokens n", ylabel="largest difference", xticks=lengths)
+    axis.title.set_fontsize(10)
+    show(
+        f"Largest difference between the interpreted kernel and plain attention for n from {lengths[0]} to "
+        f"{lengths[-1]}: at most {max(gaps):.0e}."
+    )
