@@ -162,7 +162,7 @@ rotary_embedding = Check(
         turned_rows("positions 40,001, 40,002, 40,003: a whole book, in bfloat16", *BOOK, dtype=torch.bfloat16),
         turned_rows("gradients, in float64", (2,), [3, 4, 5], 4, dtype=torch.float64, gradient=True),
     ],
-    # Angles in float32 are as good (a property asks for rows at position 0); in bfloat16 sums of two products may cancel.
+    # Angles in float32 are as good (a property asks for rows at position 0); in bfloat16 two products may cancel.
     within={torch.float64: (1e-5, 1e-6), torch.bfloat16: (5e-2, 5e-2)},
     properties=[
         Property(KEEPS_DTYPE, lambda output, x, *_: output.dtype == x.dtype, DTYPE_LOST),
