@@ -197,7 +197,7 @@ def times_probability(total, new, length, alpha):
 # Greedy takes 3 (0.5); the best sentence begins with 4 (0.4). Tokens: 3 = a, 4 = b, 5 = c.
 TEMPTING = spelled({(): {3: 0.5, 4: 0.4, 5: 0.1}, (3,): {3: 0.4, 4: 0.3, 5: 0.3}, (4,): {5: 0.9, 3: 0.1}}, 7)
 
-# A short sentence of probability 0.38 leads after one step; a long one of 0.28 overtakes it: the length penalty decides.
+# A short sentence of 0.38 leads after one step, and a long one of 0.28 overtakes it: the length penalty decides.
 LONG = spelled(
     {
         (): {END: 0.38, 3: 0.36, 4: 0.26},

@@ -14,10 +14,6 @@ frequencies_fall = Check(
     cases=[explicit_case("the letter of one choice")],
     drive=choice,
     misconceptions=wrong_answers(
-        __file__,
-        first_pair_tells_far_positions_apart=lambda: "a",
-        all_pairs_turn_equally_fast=lambda: "c",
-        last_pair_repeats_first=lambda: "d",
-        one_pair_enough=lambda: "e",
+        __file__, far_apart=lambda: "a", equally_fast=lambda: "c", last_repeats_first=lambda: "d", one_pair=lambda: "e"
     ),
 )

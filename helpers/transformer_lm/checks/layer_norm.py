@@ -17,24 +17,34 @@ def _standardised(x, weight, bias, eps, axis=-1, unbiased=False):
     return weight * (x - mean) / torch.sqrt(x.var(axis, keepdim=True, unbiased=unbiased) + eps) + bias
 
 
-def _whole_sequence(x, weight, bias, eps):
-    axes = tuple(range(max(0, x.dim() - 2), x.dim()))
-    return (
-        weight * (x - x.mean(axes, keepdim=True)) / torch.sqrt(x.var(axes, keepdim=True, unbiased=False) + eps) + bias
-    )
+def over(axis):
+    """Normalised over other axes: axis(how many there are)."""
+    return lambda x, w, b, eps: _standardised(x, w, b, eps, axis=axis(x.dim()))
 
 
-def _over_tokens(x, weight, bias, eps):
-    return _standardised(x, weight, bias, eps, axis=-2 if x.dim() > 1 else -1)
+def divided(by):
+    """Centred rows divided by another number, by(x, ε)."""
+    return lambda x, w, b, eps: w * (x - x.mean(-1, keepdim=True)) / by(x, eps) + b
 
 
-def _over_the_batch(x, weight, bias, eps):
-    return _standardised(x, weight, bias, eps, axis=0)
+def _variance(x):
+    return x.var(-1, keepdim=True, unbiased=False)
 
 
-def _squares_minus_square(x, weight, bias, eps):
-    mean = x.mean(-1, keepdim=True)
-    return weight * (x - mean) / torch.sqrt((x * x).mean(-1, keepdim=True) - mean * mean + eps) + bias
+def _squares_minus_square(x, eps):
+    return torch.sqrt((x * x).mean(-1, keepdim=True) - x.mean(-1, keepdim=True).square() + eps)
+
+
+def _root_squared(x, eps):
+    return torch.sqrt((x - x.mean(-1, keepdim=True)).square().mean(-1, keepdim=True).sqrt() ** 2 + eps)
+
+
+def _repaired_variance(x, eps):
+    return torch.sqrt(x.var(-1, keepdim=True) * (x.shape[-1] - 1) / x.shape[-1] + eps)
+
+
+def _without_gradients(x, w, b, eps):
+    return w * (x - x.mean(-1, keepdim=True).detach()) / torch.sqrt(_variance(x).detach() + eps) + b
 
 
 def _variance_without_its_digits(seen) -> bool:
@@ -46,18 +56,6 @@ def _variance_without_its_digits(seen) -> bool:
     mine = (seen.output.double() - bias) / weight
     row = (mine / right).median(dim=-1, keepdim=True).values
     return far and bool(((row - 1).abs() < 0.5).all() and ((mine - row * right).abs() < 0.01).all())
-
-
-def _root_squared(x, weight, bias, eps):
-    centred = x - x.mean(-1, keepdim=True)
-    deviation = centred.square().mean(-1, keepdim=True).sqrt()
-    return weight * centred / torch.sqrt(deviation**2 + eps) + bias
-
-
-def _repaired_variance(x, weight, bias, eps):
-    d = x.shape[-1]
-    variance = x.var(-1, keepdim=True) * (d - 1) / d
-    return weight * (x - x.mean(-1, keepdim=True)) / torch.sqrt(variance + eps) + bias
 
 
 layer_norm = Check(
@@ -78,41 +76,28 @@ layer_norm = Check(
     misconceptions=wrong_answers(
         __file__,
         in_single_precision(reference.layer_norm),
-        unbiased_variance=lambda x, w, b, eps: _standardised(x, w, b, eps, unbiased=True),
-        unbiased_variance_times_d_minus_1_over=_repaired_variance,
-        normalised_over_tokens=_over_tokens,
-        normalised_over_tokens_features=_whole_sequence,
-        axis_1_whatever_it=Wrong(lambda x, w, b, eps: _standardised(x, w, b, eps, axis=1), raises="IndexError"),
-        normalised_over_batch=_over_the_batch,
-        mean_not_subtracted=lambda x, w, b, eps: w * x / torch.sqrt(x.var(-1, keepdim=True, unbiased=False) + eps) + b,
-        rmsnorm=lambda x, w, b, eps: w * x / torch.sqrt((x * x).mean(-1, keepdim=True) + eps) + b,
-        divided_by_variance_without_root=lambda x, w, b, eps: (
-            w * (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True, unbiased=False) + eps) + b
-        ),
-        added_outside_root=lambda x, w, b, eps: (
-            w * (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True, unbiased=False) + eps) + b
-        ),
-        no=lambda x, w, b, eps: _standardised(x, w, b, 0.0),
-        always_1e_5=lambda x, w, b, eps: _standardised(x, w, b, 1e-5),
+        unbiased=lambda x, w, b, eps: _standardised(x, w, b, eps, unbiased=True),
+        repaired=divided(_repaired_variance),
+        over_tokens=over(lambda axes: -2 if axes > 1 else -1),
+        over_tokens_and_features=over(lambda axes: tuple(range(max(0, axes - 2), axes))),
+        axis_1=Wrong(over(lambda axes: 1), raises="IndexError"),
+        over_the_batch=over(lambda axes: 0),
+        not_centred=lambda x, w, b, eps: w * x / torch.sqrt(_variance(x) + eps) + b,
+        rms_norm=lambda x, w, b, eps: w * x / torch.sqrt((x * x).mean(-1, keepdim=True) + eps) + b,
+        no_root=divided(lambda x, eps: _variance(x) + eps),
+        outside_the_root=divided(lambda x, eps: x.std(-1, keepdim=True, unbiased=False) + eps),
+        no_epsilon=lambda x, w, b, eps: _standardised(x, w, b, 0.0),
+        fixed_epsilon=lambda x, w, b, eps: _standardised(x, w, b, 1e-5),
         no_gain=lambda x, w, b, eps: _standardised(x, torch.ones_like(w), b, eps),
         no_bias=lambda x, w, b, eps: _standardised(x, w, torch.zeros_like(b), eps),
-        gain_over_bias_too=lambda x, w, b, eps: (
-            w * (_standardised(x, torch.ones_like(w), torch.zeros_like(b), eps) + b)
-        ),
-        statistics_without_gradients=lambda x, w, b, eps: (
-            w
-            * (x - x.mean(-1, keepdim=True).detach())
-            / torch.sqrt(x.var(-1, keepdim=True, unbiased=False).detach() + eps)
-            + b
-        ),
-        mean_squares_minus_square_mean=Wrong(_squares_minus_square, recognise=_variance_without_its_digits),
-        square_root=_root_squared,
-        as_least_variance=lambda x, w, b, eps: (
-            w * (x - x.mean(-1, keepdim=True)) / x.var(-1, keepdim=True, unbiased=False).clamp(min=eps).sqrt() + b
-        ),
-        divided_by_d_too=lambda x, w, b, eps: _standardised(x, w, b, eps / x.shape[-1]),
-        gain_before_norm=lambda x, w, b, eps: _standardised(w * x, torch.ones_like(w), b, eps),
-        bias_before_norm=lambda x, w, b, eps: _standardised(x + b, w, torch.zeros_like(b), eps),
+        gain_over_bias=lambda x, w, b, eps: w * (_standardised(x, torch.ones_like(w), torch.zeros_like(b), eps) + b),
+        without_gradients=_without_gradients,
+        squares_minus_square=Wrong(divided(_squares_minus_square), recognise=_variance_without_its_digits),
+        root_squared=divided(_root_squared),
+        epsilon_as_least=divided(lambda x, eps: _variance(x).clamp(min=eps).sqrt()),
+        epsilon_divided=lambda x, w, b, eps: _standardised(x, w, b, eps / x.shape[-1]),
+        gain_before=lambda x, w, b, eps: _standardised(w * x, torch.ones_like(w), b, eps),
+        bias_before=lambda x, w, b, eps: _standardised(x + b, w, torch.zeros_like(b), eps),
     ),
     forbids=["layer_norm", "group_norm", "instance_norm", "batch_norm"],
 )

@@ -31,32 +31,24 @@ rms_norm = Check(
         __file__,
         in_single_precision(reference.rms_norm),
         mean_subtracted=lambda x, w, eps: _rms(x - x.mean(-1, keepdim=True), w, eps),
-        divided_by_standard_deviation=lambda x, w, eps: (
-            w * x / torch.sqrt(x.var(-1, keepdim=True, unbiased=False) + eps)
-        ),
-        divided_by_length_row=lambda x, w, eps: w * x / torch.sqrt((x * x).sum(-1, keepdim=True) + eps),
+        standard_deviation=lambda x, w, eps: w * x / torch.sqrt(x.var(-1, keepdim=True, unbiased=False) + eps),
+        length_of_the_row=lambda x, w, eps: w * x / torch.sqrt((x * x).sum(-1, keepdim=True) + eps),
         no_root=lambda x, w, eps: w * x / ((x * x).mean(-1, keepdim=True) + eps),
-        mean_x=lambda x, w, eps: w * x / (x.abs().mean(-1, keepdim=True) + eps),
-        axis_1_whatever_it=Wrong(lambda x, w, eps: _rms(x, w, eps, axis=1), raises="IndexError"),
-        gain_1_weight=lambda x, w, eps: _rms(x, 1 + w, eps),
-        normalised_over_tokens=lambda x, w, eps: _rms(x, w, eps, axis=-2 if x.dim() > 1 else -1),
-        normalised_over_tokens_features=lambda x, w, eps: _rms(
-            x, w, eps, axis=tuple(range(max(0, x.dim() - 2), x.dim()))
-        ),
-        gain_before_norm=lambda x, w, eps: _rms(w * x, torch.ones_like(w), eps),
+        mean_of_sizes=lambda x, w, eps: w * x / (x.abs().mean(-1, keepdim=True) + eps),
+        axis_1=Wrong(lambda x, w, eps: _rms(x, w, eps, axis=1), raises="IndexError"),
+        gain_plus_1=lambda x, w, eps: _rms(x, 1 + w, eps),
+        over_tokens=lambda x, w, eps: _rms(x, w, eps, axis=-2 if x.dim() > 1 else -1),
+        over_tokens_and_features=lambda x, w, eps: _rms(x, w, eps, axis=tuple(range(max(0, x.dim() - 2), x.dim()))),
+        gain_before=lambda x, w, eps: _rms(w * x, torch.ones_like(w), eps),
         no_gain=lambda x, w, eps: _rms(x, torch.ones_like(w), eps),
-        no=lambda x, w, eps: _rms(x, w, 0.0),
-        added_outside_root=lambda x, w, eps: w * x / ((x * x).mean(-1, keepdim=True).sqrt() + eps),
-        square_root=lambda x, w, eps: w * x / torch.sqrt((x * x).mean(-1, keepdim=True).sqrt() ** 2 + eps),
-        as_least_mean_square=lambda x, w, eps: w * x / (x * x).mean(-1, keepdim=True).clamp(min=eps).sqrt(),
-        divided_by_d_too=lambda x, w, eps: _rms(x, w, eps / x.shape[-1]),
-        always_1e_5=lambda x, w, eps: _rms(x, w, 1e-5),
-        length_divided_by_d_instead_root_d=lambda x, w, eps: (
-            w * x / torch.sqrt((x * x).sum(-1, keepdim=True) / x.shape[-1] ** 2 + eps)
-        ),
-        mean_square_without_gradients=lambda x, w, eps: (
-            w * x / torch.sqrt((x * x).mean(-1, keepdim=True).detach() + eps)
-        ),
+        no_epsilon=lambda x, w, eps: _rms(x, w, 0.0),
+        outside_the_root=lambda x, w, eps: w * x / ((x * x).mean(-1, keepdim=True).sqrt() + eps),
+        root_squared=lambda x, w, eps: w * x / torch.sqrt((x * x).mean(-1, keepdim=True).sqrt() ** 2 + eps),
+        epsilon_as_least=lambda x, w, eps: w * x / (x * x).mean(-1, keepdim=True).clamp(min=eps).sqrt(),
+        epsilon_divided=lambda x, w, eps: _rms(x, w, eps / x.shape[-1]),
+        fixed_epsilon=lambda x, w, eps: _rms(x, w, 1e-5),
+        length_over_d=lambda x, w, eps: w * x / torch.sqrt((x * x).sum(-1, keepdim=True) / x.shape[-1] ** 2 + eps),
+        without_gradients=lambda x, w, eps: w * x / torch.sqrt((x * x).mean(-1, keepdim=True).detach() + eps),
     ),
     forbids=["rms_norm", "layer_norm", "normalize"],
 )

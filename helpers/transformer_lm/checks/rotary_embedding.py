@@ -14,14 +14,20 @@ from .. import positions as reference
 __all__ = ["rotary_embedding"]
 
 
-def _turned(x, positions, base=10_000.0, exponent=None, mirrored=False):
-    d = x.shape[-1]
-    exponent = torch.arange(0, d, 2, dtype=torch.float64) / d if exponent is None else exponent
-    angles = positions[..., None] * base**-exponent
-    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+def _angles(x, positions, base):
+    return positions[..., None] * base ** (-torch.arange(0, x.shape[-1], 2, dtype=torch.float64) / x.shape[-1])
+
+
+def _turned(x, positions, base, mirrored=False):
+    cos, sin = _cos_sin(x, positions, base)
     sin = -sin if mirrored else sin
     even, odd = x[..., 0::2], x[..., 1::2]
     return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
+
+
+def _cos_sin(x, positions, base):
+    angles = _angles(x, positions, base)
+    return angles.cos().to(x.dtype), angles.sin().to(x.dtype)
 
 
 def _by_halves(x, positions, base):
@@ -36,23 +42,14 @@ def _halves_joined(x, positions, base):
 
 
 def _added(x, positions, base):
-    angles = positions[..., None] * base ** (-torch.arange(0, x.shape[-1], 2, dtype=torch.float64) / x.shape[-1])
+    angles = _angles(x, positions, base)
     return x + torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2).to(x.dtype)
 
 
 def _both_signs_plus(x, positions, base):
-    angles = positions[..., None] * base ** (-torch.arange(0, x.shape[-1], 2, dtype=torch.float64) / x.shape[-1])
-    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    cos, sin = _cos_sin(x, positions, base)
     even, odd = x[..., 0::2], x[..., 1::2]
     return torch.stack([even * cos + odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
-
-
-def _from_zero(x, positions, base):
-    return _turned(x, torch.arange(x.shape[-2]), base)
-
-
-def _from_the_first(x, positions, base):
-    return _turned(x, positions[..., :1] + torch.arange(x.shape[-2]), base)
 
 
 def _along_the_heads(x, positions, base):
@@ -61,25 +58,14 @@ def _along_the_heads(x, positions, base):
     return _turned(x, torch.arange(x.shape[1])[:, None], base)
 
 
-def _from_the_first_at_zero(x, positions, base):
-    return _turned(x, positions - positions[..., :1], base)
-
-
 def _second_from_the_turned_first(x, positions, base):
-    turned, d = _turned(x, positions, base), x.shape[-1]
-    angles = positions[..., None] * base ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
-    first = turned[..., 0::2]
-    second = first * angles.sin().to(x.dtype) + x[..., 1::2] * angles.cos().to(x.dtype)
-    return torch.stack([first, second], dim=-1).flatten(-2)
+    (cos, sin), first = _cos_sin(x, positions, base), _turned(x, positions, base)[..., 0::2]
+    return torch.stack([first, first * sin + x[..., 1::2] * cos], dim=-1).flatten(-2)
 
 
 def _one_list_of_positions(x, positions, base):
     torch.outer(positions.double(), torch.ones(x.shape[-1] // 2))  # takes vectors alone
     return _turned(x, positions, base)
-
-
-def _positions_of_the_first_sequence(x, positions, base):
-    return _turned(x, positions.flatten()[: x.shape[-2]], base)
 
 
 def _batch_axes_melted(x, positions, base):
@@ -153,6 +139,8 @@ def rows_in_any_order(label: str, batch: tuple[int, ...], n: int, d: int) -> Cas
     return explicit_case(label, x, RandomArg(lambda generator: torch.randperm(40, generator=generator)[:n]), 10_000.0)
 
 
+BOOK = (2,), [40_001, 40_002, 40_003], 6
+
 KEEPS_DTYPE = "the dtype of x is kept"
 
 DTYPE_LOST = "The output has another dtype than x."
@@ -171,16 +159,10 @@ rotary_embedding = Check(
         turned_rows("positions 7, 8, 9, base 50", (2, 3), [7, 8, 9], 8, base=50.0),
         turned_rows("base 50", (2,), [1, 3, 6, 10, 15], 6, base=50.0),
         turned_rows("positions 1001, 1002, in bfloat16", (2,), [1001, 1002], 6, dtype=torch.bfloat16),
-        turned_rows(
-            "positions 40,001, 40,002, 40,003: a whole book, in bfloat16",
-            (2,),
-            [40_001, 40_002, 40_003],
-            6,
-            dtype=torch.bfloat16,
-        ),
+        turned_rows("positions 40,001, 40,002, 40,003: a whole book, in bfloat16", *BOOK, dtype=torch.bfloat16),
         turned_rows("gradients, in float64", (2,), [3, 4, 5], 4, dtype=torch.float64, gradient=True),
     ],
-    # Angles in float32 are as good (rows at position 0 are asked for by a property); in bfloat16 two products of 8 bits are added, which may cancel.
+    # Angles in float32 are as good (a property asks for rows at position 0); in bfloat16 two products may cancel.
     within={torch.float64: (1e-5, 1e-6), torch.bfloat16: (5e-2, 5e-2)},
     properties=[
         Property(KEEPS_DTYPE, lambda output, x, *_: output.dtype == x.dtype, DTYPE_LOST),
@@ -192,32 +174,32 @@ rotary_embedding = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        pairs_feature_i_i_d_over_2=_by_halves,
-        even_odd_features_left_apart=_halves_joined,
-        turned_other_way=lambda x, positions, base: _turned(x, positions, base, mirrored=True),
+        halves=_by_halves,
+        left_apart=_halves_joined,
+        mirrored=lambda x, positions, base: _turned(x, positions, base, mirrored=True),
         both_signs_plus=_both_signs_plus,
-        positions_always_from_0=_from_zero,
-        positions_counted_on_from_first=_from_the_first,
-        positions_counted_along_heads=_along_the_heads,
-        added_instead_turned=_added,
-        nothing_turned=lambda x, positions, base: x,
-        one_frequency_all_pairs=lambda x, positions, base: _turned(x, positions, base, torch.zeros(x.shape[-1] // 2)),
-        exponent_i_over_d_instead_2i_over_d=lambda x, positions, base: _turned(x, positions, base**0.5),
-        frequencies_that_grow=lambda x, positions, base: _turned(x, positions, 1 / base),
-        base_always_10_000=lambda x, positions, base: _turned(x, positions),
-        angles_degrees=lambda x, positions, base: _turned(x, positions * (math.pi / 180), base),
-        only_first_half_features_turned=lambda x, positions, base: torch.cat(
+        from_0=lambda x, positions, base: _turned(x, torch.arange(x.shape[-2]), base),
+        on_from_the_first=lambda x, positions, base: _turned(x, positions[..., :1] + torch.arange(x.shape[-2]), base),
+        along_the_heads=_along_the_heads,
+        added=_added,
+        unturned=lambda x, positions, base: x,
+        one_frequency=lambda x, positions, base: _turned(x, positions, 1.0),
+        half_the_exponent=lambda x, positions, base: _turned(x, positions, base**0.5),
+        growing=lambda x, positions, base: _turned(x, positions, 1 / base),
+        fixed_base=lambda x, positions, base: _turned(x, positions, 10_000.0),
+        degrees=lambda x, positions, base: _turned(x, positions * (math.pi / 180), base),
+        first_half=lambda x, positions, base: torch.cat(
             [_turned(x, positions, base)[..., : x.shape[-1] // 2], x[..., x.shape[-1] // 2 :]], dim=-1
         ),
-        first_position_taken_off_all=_from_the_first_at_zero,
-        second_feature_computed_from_turned=_second_from_the_turned_first,
-        positions_taken_single_list=Wrong(_one_list_of_positions, raises="RuntimeError"),
-        first_sequences_positions_all=_positions_of_the_first_sequence,
-        positions_with_one_batch_axis_at_most=Wrong(_a_list_or_one_for_each_row, raises="RuntimeError"),
-        positions_axis_size_1_lost=Wrong(_batch_axes_melted, raises="RuntimeError"),
-        table_4_096_positions=Wrong(_from_a_table, raises="IndexError"),
-        angles_dtype_x=Wrong(_coarse_angles, recognise=_turned_by_rounded_angles),
-        features_rounded_float32=Wrong(
+        first_taken_off=lambda x, positions, base: _turned(x, positions - positions[..., :1], base),
+        second_of_turned=_second_from_the_turned_first,
+        single_list=Wrong(_one_list_of_positions, raises="RuntimeError"),
+        first_sequence=lambda x, positions, base: _turned(x, positions.flatten()[: x.shape[-2]], base),
+        one_batch_axis=Wrong(_a_list_or_one_for_each_row, raises="RuntimeError"),
+        axis_lost=Wrong(_batch_axes_melted, raises="RuntimeError"),
+        table=Wrong(_from_a_table, raises="IndexError"),
+        rounded_angles=Wrong(_coarse_angles, recognise=_turned_by_rounded_angles),
+        rounded_features=Wrong(
             lambda x, positions, base: _turned(x.float(), positions, base).to(x.dtype), recognise=_unturned_row_rounded
         ),
         always_float32=Wrong(

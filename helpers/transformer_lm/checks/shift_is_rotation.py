@@ -11,7 +11,7 @@ from .. import positions as reference
 __all__ = ["shift_is_rotation"]
 
 
-def _blocks(k, d, base, entries):
+def _blocks(k, d, base, entries=lambda c, s: [c, -s, s, c]):
     """entries: of (cos, sin), the 2×2 block row by row."""
     angles = k * base ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
     return torch.block_diag(*torch.stack(entries(angles.cos(), angles.sin()), dim=-1).unflatten(-1, (2, 2))).float()
@@ -20,7 +20,7 @@ def _blocks(k, d, base, entries):
 def _row_counted_from_the_end(k, d, base):
     """The block's angles from `sinusoidal_positions(abs(k) + 1, d, base)[k]`: of its |k| + 1 rows, number k is row 1
     where k < 0."""
-    return _blocks(k if k >= 0 else 1, d, base, lambda c, s: [c, -s, s, c])
+    return _blocks(k if k >= 0 else 1, d, base)
 
 
 def _halves(k, d, base):
@@ -43,19 +43,17 @@ shift_is_rotation = Check(
     within=(1e-4, 1e-5),
     misconceptions=wrong_answers(
         __file__,
-        matrix_columns_not_rows=lambda k, d, base: _blocks(k, d, base, lambda c, s: [c, s, -s, c]),
-        both_sines_with_plus=lambda k, d, base: _blocks(k, d, base, lambda c, s: [c, s, s, c]),
+        columns_not_rows=lambda k, d, base: _blocks(k, d, base, lambda c, s: [c, s, -s, c]),
+        both_plus=lambda k, d, base: _blocks(k, d, base, lambda c, s: [c, s, s, c]),
         reflection=lambda k, d, base: _blocks(k, d, base, lambda c, s: [c, s, s, -c]),
-        pairs_taken_as_halves=_halves,
-        one_angle_all_pairs=lambda k, d, base: _blocks(k, d, 1.0, lambda c, s: [c, -s, s, c]),
+        halves=_halves,
+        one_angle=lambda k, d, base: _blocks(k, d, 1.0),
         only_cosines=lambda k, d, base: _blocks(k, d, base, lambda c, s: [c, 0 * s, 0 * s, c]),
-        base_always_10_000=lambda k, d, base: _blocks(k, d, 10_000.0, lambda c, s: [c, -s, s, c]),
-        frequencies_base_minus_i_over_d=lambda k, d, base: _blocks(k, d, base**0.5, lambda c, s: [c, -s, s, c]),
-        steps_back_not_taken=lambda k, d, base: _blocks(max(k, 0), d, base, lambda c, s: [c, -s, s, c]),
-        steps_back_taken_forwards=lambda k, d, base: _blocks(abs(k), d, base, lambda c, s: [c, -s, s, c]),
-        negative_k_that_counts_rows_from_end=_row_counted_from_the_end,
-        last_frequency_exactly_1_over_base=lambda k, d, base: _blocks(
-            k, d, base ** (d / max(d - 2, 1)), lambda c, s: [c, -s, s, c]
-        ),
+        fixed_base=lambda k, d, base: _blocks(k, d, 10_000.0),
+        half_the_exponent=lambda k, d, base: _blocks(k, d, base**0.5),
+        never_back=lambda k, d, base: _blocks(max(k, 0), d, base),
+        always_forwards=lambda k, d, base: _blocks(abs(k), d, base),
+        rows_from_the_end=_row_counted_from_the_end,
+        last_frequency=lambda k, d, base: _blocks(k, d, base ** (d / max(d - 2, 1))),
     ),
 )

@@ -42,25 +42,19 @@ sinusoidal_positions = Check(
     within=(1e-4, 1e-4),
     misconceptions=wrong_answers(
         __file__,
-        all_sines_then_all_cosines=lambda n, d, base: torch.cat(
-            [_angles(n, d, base).sin(), _angles(n, d, base).cos()], dim=1
-        ).float(),
-        cosine_before_sine=lambda n, d, base: _interleaved(_angles(n, d, base), torch.cos, torch.sin),
-        angle_own_every_column=_every_column,
-        exponent_i_over_d_instead_2i_over_d=_one_pair_too_fast,
-        exponent_4i_over_d_instead_2i_over_d=lambda n, d, base: _interleaved(
-            _angles(n, d, base, 2 * torch.arange(0, d, 2) / d)
-        ),
-        frequencies_that_grow=lambda n, d, base: _interleaved(_angles(n, d, 1 / base)),
-        last_frequency_exactly_1_over_base=lambda n, d, base: _interleaved(
-            _angles(n, d, base, torch.linspace(0, 1, d // 2))
-        ),
-        base_always_10_000=lambda n, d, base: _interleaved(_angles(n, d)),
-        positions_counted_from_1=lambda n, d, base: _interleaved(_angles(n, d, base, start=1)),
-        angles_themselves=lambda n, d, base: _angles(n, d, base).repeat_interleave(2, dim=1).float(),
+        halves=lambda n, d, base: torch.cat([_angles(n, d, base).sin(), _angles(n, d, base).cos()], dim=1).float(),
+        cosine_first=lambda n, d, base: _interleaved(_angles(n, d, base), torch.cos, torch.sin),
+        every_column=_every_column,
+        half_the_exponent=_one_pair_too_fast,
+        twice_the_exponent=lambda n, d, base: _interleaved(_angles(n, d, base, 2 * torch.arange(0, d, 2) / d)),
+        growing=lambda n, d, base: _interleaved(_angles(n, d, 1 / base)),
+        last_frequency=lambda n, d, base: _interleaved(_angles(n, d, base, torch.linspace(0, 1, d // 2))),
+        fixed_base=lambda n, d, base: _interleaved(_angles(n, d)),
+        from_1=lambda n, d, base: _interleaved(_angles(n, d, base, start=1)),
+        angles=lambda n, d, base: _angles(n, d, base).repeat_interleave(2, dim=1).float(),
         sines_only=lambda n, d, base: _interleaved(_angles(n, d, base), torch.sin, torch.sin),
-        table_turned_on_side=lambda n, d, base: _interleaved(_angles(n, d, base)).T,
-        position_pair_swapped=lambda n, d, base: _interleaved(
+        turned_on_its_side=lambda n, d, base: _interleaved(_angles(n, d, base)).T,
+        position_and_pair_swapped=lambda n, d, base: _interleaved(
             torch.arange(0, d, 2).double() * base ** -(torch.arange(n).double() / n)[:, None]
         ),
     ),

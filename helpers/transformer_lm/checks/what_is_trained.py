@@ -4,32 +4,16 @@ from collections.abc import Callable
 from itertools import combinations
 
 from helpers.engine.cases import explicit_case
-from helpers.engine.check import Check, Misconception
+from helpers.engine.check import Check
 from helpers.engine.drivers import choice
+from helpers.engine.hints import Hint, hint_for
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 __all__ = ["what_is_trained"]
 
 TRAINED = "aceg"
 
-SLIPS = {  # letter → what is believed of it, and why that is not so
-    "a": (
-        "the embedding is not trained",
-        "The table starts with random rows, and only training gives them a meaning. (The same table is the head.)",
-    ),
-    "b": (
-        "rotary angles are trained",
-        "Rotary angles come from a formula, in which nothing is learned. (GPT-2 learns a table of positions. This model has none.)",
-    ),
-    "c": ("the projections are not trained", "W_Q, W_K, W_V and W_O are what an attention layer learns."),
-    "d": (
-        "attention weights are trained",
-        "Attention weights are computed anew for every text, from queries and keys. What is trained are the matrices that make these.",
-    ),
-    "e": ("norms are not trained", "The division has no parameters, but gain and bias of a LayerNorm are learned."),
-    "f": ("the mask is trained", "The mask says what is allowed, and it is the same before and after training."),
-    "g": ("the MLP is not trained", "Two thirds of a block's trained numbers are in its MLP: 8d² of 12d²."),
-}
+LETTERS = "abcdefg"  # the key of each: what is believed of it, and why that is not so
 
 
 def drive_letters(answer: Callable) -> str:
@@ -37,11 +21,16 @@ def drive_letters(answer: Callable) -> str:
     return "".join(sorted(set(choice(answer))))
 
 
-def _believed(*letters: str) -> Misconception:
-    """Who believes these things answers so, and is told about each of them."""
-    names, hints = zip(*(SLIPS[letter] for letter in letters), strict=True)
-    answer = "".join(sorted(set(TRAINED) ^ set(letters)))
-    return Misconception(", and ".join(names), lambda: answer, " ".join(hints))
+def _answer(*letters: str) -> Callable:
+    """What one answers who is wrong about these letters."""
+    return lambda: "".join(sorted(set(TRAINED) ^ set(letters)))
+
+
+def _of_both(*letters: str) -> Wrong:
+    """Who is wrong about two is told about each of them."""
+    hints = [hint_for(letter, __file__) for letter in letters]
+    hint = Hint(", and ".join(one.name for one in hints), " ".join(one.text for one in hints))
+    return Wrong(_answer(*letters), hint=hint)
 
 
 what_is_trained = Check(
@@ -52,10 +41,8 @@ what_is_trained = Check(
     drive=drive_letters,
     misconceptions=wrong_answers(
         __file__,
-        *(_believed(letter) for letter in SLIPS),
-        *(_believed(*both) for both in combinations(SLIPS, 2)),
-        three_or_more_seven_taken_what_they_not=Wrong(
-            lambda: "bdf", recognise=lambda seen: len(set(TRAINED) ^ set(seen.output)) > 2
-        ),
+        *(_of_both(*both) for both in combinations(LETTERS, 2)),
+        **{letter: _answer(letter) for letter in LETTERS},
+        three_or_more=Wrong(lambda: "bdf", recognise=lambda seen: len(set(TRAINED) ^ set(seen.output)) > 2),
     ),
 )
