@@ -269,10 +269,7 @@ def flops_counted(n, d, h, d_h):
     return projections + sum(product(n, d_h, n) + product(n, n, d_h) for _ in range(h))
 
 
-head_flops = {
-    "product by product": flops_counted,
-    "one formula": lambda n, d, h, d_h: 4 * n * h * d_h * (2 * d + n),
-}
+head_flops = {"product by product": flops_counted, "one formula": lambda n, d, h, d_h: 4 * n * h * d_h * (2 * d + n)}
 
 
 def parts_by_loop(heads, w_o):

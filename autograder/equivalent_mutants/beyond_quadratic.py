@@ -5,7 +5,7 @@ import re
 ANOTHER_PATTERN = "another pattern that keeps to all that is asked for: properties decide"
 
 local_attention = {
-    re.compile("^0 → -1   in: keys = keys.clamp"): "what lies outside is read from somewhere, and hidden",
+    re.compile("^0 → -1   in: keys = keys.clamp"): "what lies outside is read from somewhere, and hidden"
 }
 global_local = local_attention
 strided_sparse = {

@@ -17,14 +17,12 @@ training_table = {
     re.compile(r"^product\([a-z_0-9, */]*\) → product\("): PRODUCT + "; nor does what it moves",
     re.compile("^matmul_(flops|io)\\([a-z_0-9, ]*\\) → matmul_"): PRODUCT + "; the transposed product moves as much",
 }
-decode_table = training_table | {
-    re.compile(r"^tuple\(sum\(rows\.values"): "what the sum gives is a tuple already",
-}
+decode_table = training_table | {re.compile(r"^tuple\(sum\(rows\.values"): "what the sum gives is a tuple already"}
 crossover = {
     re.compile(
         r"dict\(total=\(bnd \* \(8 \* d \+ 4 \* n \+ 4 \* d_ff\), "
         r".*weighted_sum=\(2 \* bnd \* n, .*scores=\(2 \* bnd \* n, "
-    ): "of the table the FLOPs of the whole, the scores and the weighted sum are read, and they are as before",
+    ): "of the table the FLOPs of the whole, the scores and the weighted sum are read, and they are as before"
 }
 layer_types = {
     re.compile("^math.log → math.log2|^math.log2 → math.log"): GROWTH,

@@ -13,7 +13,7 @@ cache_bytes = {
     re.compile(r"→ torch.empty\(h_kv, b, n"): "how many numbers there are doesn't depend on the order of the axes"
 }
 sliding_cache = NEVER_READ | {
-    re.compile(r"→ torch\.zeros\(b, h, 0, d_h\)"): "an empty tensor that is joined to others takes their wider dtype",
+    re.compile(r"→ torch\.zeros\(b, h, 0, d_h\)"): "an empty tensor that is joined to others takes their wider dtype"
 }
 decode_step = {
     "d // h → d / h": "h divides d, and only a square root is taken of it",
@@ -26,5 +26,5 @@ bidirectional_cannot_cache = {
 paged_cache = NEVER_READ | {
     re.compile(
         r"^torch\.tensor\(self\.table\[name\], dtype=torch\.long\) → "
-    ): "every sequence has a row, so its table isn't empty",
+    ): "every sequence has a row, so its table isn't empty"
 }

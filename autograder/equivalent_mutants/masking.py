@@ -23,9 +23,7 @@ leaks_future = {
         r"^.* > 1e-05 → .* >= 1e-05|^1e-05 → 2e-05"
     ): "rounding stays far below the threshold, and the faintest leak lies far above",
 }
-shift_targets = {
-    re.compile(r"> lengths\[:, None\] → .*>= lengths"): "the end is written there in the next line",
-}
+shift_targets = {re.compile(r"> lengths\[:, None\] → .*>= lengths"): "the end is written there in the next line"}
 copy_without_mask = {
     re.compile(r"\.squeeze\(-1\) → "): "a mask (b, n) picks from (b, n, 1) as from (b, n)",
     re.compile(

@@ -17,7 +17,7 @@ attention_one_token = {
 }
 critical_path = {re.compile("^float\\("): "6 is as right as 6.0"}
 layers_in_sequence = {
-    re.compile("if layer > 0 else 0 → "): "below the first layer stands the last row, which is still 0",
+    re.compile("if layer > 0 else 0 → "): "below the first layer stands the last row, which is still 0"
 }
 chunked_attention = {
     re.compile("^sorted\\(done, key"): "starts differ, so the tensors behind them are never compared",

@@ -44,10 +44,7 @@ DecoderLM = {
     re.compile(r"in: self\.register_buffer\('mask'"): "a buffer that nobody reads",
 }
 next_token_loss = {re.compile(r"ignore_index=-100\) → F\.cross_entropy\((logits|model)"): DEFAULT}
-learning_rate = {
-    "steps - warm_up → warm_up - steps": EVEN,
-    "step - warm_up → warm_up - step": EVEN,
-}
+learning_rate = {"steps - warm_up → warm_up - steps": EVEN, "step - warm_up → warm_up - step": EVEN}
 train = {
     "small_model() if model is None else model → small_model()": "the stub's line; the check trains the small model",
     re.compile(r"^list\(model\.parameters\(\)\) → .* in: nn\.utils\.clip_grad_norm_"): "it is gone through once",

@@ -22,9 +22,7 @@ masked_softmax = [
         "float16, scores in the thousands", normal(4, 5, scale=4000.0, dtype=torch.float16), visible_mask(4, 5)
     ),
 ]
-mask_then_renormalise = [
-    explicit_case("batch 4, n = 6, m = 3", normal(4, 6, 3, scale=0.5), visible_mask(4, 6, 3)),
-]
+mask_then_renormalise = [explicit_case("batch 4, n = 6, m = 3", normal(4, 6, 3, scale=0.5), visible_mask(4, 6, 3))]
 causal_attention = [
     random_case(n=1, m=9, d=2, d_v=6, label="one query, the last of 9 positions"),
     random_case(batch=(2, 1, 3), n=5, m=8, d=7, d_v=4),

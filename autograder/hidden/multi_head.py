@@ -3,10 +3,10 @@
 import torch
 
 from helpers.engine.cases import random_case
-from helpers.multi_head.checks.heads_as_sum import parts_case
-from helpers.multi_head.checks.multi_head_attention import layer_case
-from helpers.multi_head.checks.multi_head_loop import loop_case
-from helpers.multi_head.checks.two_hand_made_heads import token_sequences
+from helpers.multi_head.checks.heads_as_sum import case as parts_case
+from helpers.multi_head.checks.multi_head_attention import case as layer_case
+from helpers.multi_head.checks.multi_head_loop import case as loop_case
+from helpers.multi_head.checks.two_hand_made_heads import case as token_sequences
 
 split_heads = [
     random_case(b=1, n=7, d=20, h=4),
@@ -22,16 +22,7 @@ MultiHeadAttention = [
     layer_case("one head, d = 6", n=4, d=6, h=1),
     layer_case("one token for each of 3 sequences", b=3, n=1, d=6, h=2),
     layer_case("6 heads, a mask for each sequence, m = 3", b=2, n=5, m=3, d=12, h=6, mask=(2, 5, 3)),
-    layer_case(
-        "a batch of one, d = 9, 3 heads of width 3",
-        b=1,
-        n=3,
-        d=9,
-        h=3,
-        mask=(3, 3),
-        dtype=torch.float64,
-        gradients=True,
-    ),
+    layer_case("a batch of one, d = 9, 3 heads of width 3", b=1, n=3, d=9, h=3, mask=(3, 3), gradients=True),
 ]
 head_parameters = [random_case(d=6, h=6, d_h=1), random_case(d=20, h=2, d_h=3)]
 head_flops = [random_case(n=1, d=6, h=6, d_h=1), random_case(n=33, d=20, h=2, d_h=3)]

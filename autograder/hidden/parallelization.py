@@ -3,9 +3,10 @@
 import torch
 
 from helpers.engine.cases import as_float64, explicit_case, random_case
-from helpers.parallelization.checks.associative_scan import affine_step, matrix_product, plain_sum, scan_case
+from helpers.parallelization.checks.associative_scan import matrix_product, plain_sum, scan_case
 from helpers.parallelization.checks.attention_one_token import LOOP_FREE
 from helpers.parallelization.checks.chunked_attention import handing_out
+from helpers.parallelization.recurrence import combine
 
 rnn_encoder = [
     random_case(b=1, n=9, d_in=5, d=2),
@@ -58,10 +59,10 @@ associative_scan = {
         explicit_case("halve, then halve", torch.tensor([0.5, 0.0]), torch.tensor([0.5, 0.0])),
     ],
     "associative_scan": [
-        scan_case("linear steps", affine_step, 2, 7),
+        scan_case("linear steps", combine, 2, 7),
         scan_case("2×2 matrices", matrix_product, 4, 33),
         as_float64(scan_case("sums", plain_sum, 1, 3_000)),
-        scan_case("linear steps", affine_step, 2, 150),
+        scan_case("linear steps", combine, 2, 150),
     ],
 }
 matmul_gflops = [random_case(m=37, k=512, n=2, seconds=1e-5), random_case(m=4096, k=64, n=4096, seconds=0.03)]

@@ -4,12 +4,7 @@ import torch
 
 from helpers.engine.cases import RandomArg, explicit_case, random_case
 from helpers.qkv_attention.checks.equal_attention import orthonormal_keys, wide_key
-from helpers.qkv_attention.checks.permutation_equivariance import (
-    layer_case,
-    running_mean,
-    self_attention,
-    tokens_and_shift,
-)
+from helpers.qkv_attention.checks.permutation_equivariance import layer_case, running_mean, self_attention
 from helpers.qkv_attention.checks.same_output_other_weights import (
     distribution_and_values,
     near_uniform,
@@ -67,8 +62,8 @@ softmax_jacobian = [
     random_case(n=7, dtype=torch.float64),
 ]
 permutation_equivariance = [
-    explicit_case("self-attention, n = 7, d = 2", layer_case(self_attention, 2), *tokens_and_shift(7, 2)),
-    explicit_case("a running mean, n = 6, d = 3", layer_case(running_mean, 3), *tokens_and_shift(6, 3)),
+    layer_case("self-attention, n = 7, d = 2", self_attention, 7, 2),
+    layer_case("a running mean, n = 6, d = 3", running_mean, 6, 3),
 ]
 parameter_counts = [random_case(n=17, d=6), random_case(n=1, d=9), random_case(n=20001, d=5003)]
 same_output_other_weights = [

@@ -4,8 +4,9 @@ import torch
 
 from helpers.engine.cases import explicit_case, random_case
 from helpers.transformer_lm.checks.decoder_lm import random_model
+from helpers.transformer_lm.checks.feed_forward import far_gates
 from helpers.transformer_lm.checks.generate import given_probabilities, random_logits, random_riddle
-from helpers.transformer_lm.checks.layers import far_gates, normed_rows
+from helpers.transformer_lm.checks.layers import normed_rows
 from helpers.transformer_lm.checks.learning_rate import rate_at
 from helpers.transformer_lm.checks.masked_lm_objective import masked_texts
 from helpers.transformer_lm.checks.next_token_loss import padded_texts

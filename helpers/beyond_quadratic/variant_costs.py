@@ -7,11 +7,6 @@ counter does.
 import math
 
 
-def full_flops(n: int, d: int) -> int:
-    """Scores and mixture: 2 n² d each."""
-    return 4 * n**2 * d
-
-
 def local_flops(n: int, d: int, w: int) -> int:
     """Every token scores 2w + 1 slots and mixes as many."""
     return 4 * n * (2 * w + 1) * d

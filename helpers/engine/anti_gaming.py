@@ -1,7 +1,8 @@
-"""What makes a check hard to outwit: its cases come in an order that nobody knows beforehand, hidden ones are
-asked of a copy of the answer of their own, and of a hidden case the card says no more than what kind of thing went wrong.
+"""What makes a check hard to outwit: its cases come in an order that nobody knows beforehand, hidden ones are asked of
+a copy of the answer of their own, and of a hidden case the card says no more than what kind of thing went wrong.
 
-What an answer returns or raises can carry what it was given: an error message with the inputs in it would show a hidden case.
+What an answer returns or raises can carry what it was given: an error message with the inputs in it would show a hidden
+case.
 """
 
 import builtins
@@ -34,7 +35,7 @@ OURS = (
 
 
 def shuffled(things: Sequence[T]) -> list[T]:
-    """The things in a drawn order. A grader that asks for it (ATTENTION_COURSE_ORDER) gets the same orders at every run."""
+    """The things in a drawn order. A grader that asks for it (ATTENTION_COURSE_ORDER) gets the same at every run."""
     wanted = os.environ.get("ATTENTION_COURSE_ORDER")
     dice = _dice(wanted) if wanted else random.SystemRandom()
     return dice.sample(list(things), len(things))
@@ -46,8 +47,9 @@ def _dice(seed: str) -> random.Random:
 
 
 def select_fork(cases: str, answer: Callable) -> None:
-    """Where an answer lives in another process, as while it is graded, there is one copy of that process for "shown" and one for
-    "hidden" cases: what a hidden case gives away is nowhere near when a shown one is called. From here on that one is asked."""
+    """Where an answer lives in another process, as while it is graded, there is one copy of that process for "shown"
+    and one for "hidden" cases: what a hidden case gives away is nowhere near when a shown one is called. From here on
+    that one is asked."""
     if hasattr(answer, "__select_fork__"):
         answer.__select_fork__(cases)
 
@@ -81,8 +83,8 @@ def kind_of_failure(seen: Observation, expected: Any, right: bool) -> str:
 
 
 def right_by_chance(outputs: Sequence[Any], expected: Sequence[Any], inputs: Sequence[tuple]) -> bool:
-    """Whether an answer, which is wrong somewhere, gives one number everywhere, whatever its words are, or always hands back the
-    same one of its inputs, the last among them, where the right one does not: a case that it gets right is chance."""
+    """Whether an answer, which is wrong somewhere, gives one number everywhere, whatever its words are, or always hands
+    back the same one of its inputs, the last among them, where the right one does not: what it gets right is chance."""
     if len(outputs) < 2:
         return False
     unknown = all(one is None for one in expected)  # properties decide
@@ -104,7 +106,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def _values(outputs: Sequence[Any]) -> set:
-    """The different numbers in some outputs, or words where there are no numbers, three at most: more are not asked for."""
+    """The different numbers in some outputs, or words where there are no numbers, three at most."""
     found: set = set()
     leaves = tree_leaves(list(outputs))
     for leaf in [leaf for leaf in leaves if not isinstance(leaf, str)] or leaves:

@@ -1,5 +1,5 @@
-"""How much a call keeps for its way back: what autograd saves, and what an `autograd.Function` hangs on its `ctx` itself. And how much
-the object of a method keeps for its next call."""
+"""How much a call keeps for its way back: what autograd saves, and what an `autograd.Function` hangs on its `ctx`
+itself. And how much the object of a method keeps for its next call."""
 
 import contextlib
 from collections.abc import Iterable, Iterator
@@ -11,13 +11,13 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._pytree import tree_leaves
 
 CHANGED = (
-    "one of the variables needed for gradient computation has been modified by an inplace operation: a tensor of shape {} "
-    "was changed after it had been kept for the way back"
+    "one of the variables needed for gradient computation has been modified by an inplace operation: a tensor of "
+    "shape {} was changed after it had been kept for the way back"
 )
 
 
 class SavedTensors:
-    """The storages that are kept. A storage is counted once, however many views of it are kept, and whole: it can't be freed."""
+    """The storages that are kept. A storage is counted once, however many views of it are kept, and whole."""
 
     def __init__(self, free: Iterable[Any]) -> None:
         self.free = {leaf.untyped_storage().data_ptr() for leaf in free if isinstance(leaf, Tensor)}  # the inputs
@@ -69,8 +69,8 @@ def _contexts(output: Any) -> Iterator[Any]:
 
 
 def of_its_object(function: Any) -> int:
-    """How many numbers there is room for in the storages of the tensors that a bound method's object has as attributes; 0 of a plain
-    function. A view keeps the whole of its storage."""
+    """How many numbers there is room for in the storages of the tensors that a bound method's object has as attributes;
+    0 of a plain function. A view keeps the whole of its storage."""
     leaves = tree_leaves(dict(getattr(getattr(function, "__self__", None), "__dict__", {})))
     storages = {
         leaf.untyped_storage().data_ptr(): leaf.untyped_storage().nbytes() // leaf.element_size()

@@ -8,15 +8,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-WORDS = {"b": "sequences", "h": "heads", "h_kv": "heads", "d": "features", "d_v": "features", "d_k": "features", "d_h": "features",
-         "d_c": "features", "w": "features", "v": "words", "target_words": "words", "layers": "layers", "c": "queries", "L+1": "layers"}  # fmt: skip
+WORDS = {
+    **dict.fromkeys(("h", "h_kv"), "heads"),
+    **dict.fromkeys(("d", "d_v", "d_k", "d_h", "d_c", "w"), "features"),
+    **dict.fromkeys(("v", "target_words"), "words"),
+    **dict.fromkeys(("layers", "L+1"), "layers"),
+    "b": "sequences",
+    "c": "queries",
+}
 PAIRS = {"n": "queries", "m": "keys"}  # where both are there, in a function that attends
 ATTENDS = {"q", "k", "query", "queries", "keys", "x", "memory", "scores", "mask", "n", "m", "lengths", "real", "source"}
-"""What such a function takes. (Unit 00 has products of matrices with n and m rows, before anybody has heard of a query.)"""
+"""What such a function takes. (Unit 00 has products of matrices with n and m rows, and no queries yet.)"""
 
 
 def axes_of(reference: Callable, output: Tensor) -> tuple[str, ...]:
-    """The names of the last axes of one output, in the plural; () where the signature doesn't tell. Of a module it is that of `forward`."""
+    """The names of the last axes of one output, in the plural; () where the signature doesn't tell. Of a module it is
+    that of `forward`."""
     reference = getattr(reference, "forward", reference)
     hints = [hint for hint in _hints(inspect.signature(reference).return_annotation) if _fits(hint, output)]
     shapes = {hint.dim_str for hint in hints}

@@ -1,4 +1,4 @@
-"""What earlier calls of a function returned, and whether a later one has overwritten it: a buffer that is used again and again."""
+"""What earlier calls of a function returned, and whether a later one has overwritten it: a buffer used again."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -15,14 +15,14 @@ LARGEST = 1 << 16  # elements; larger ones are not kept
 
 
 class PreviousOutputs:
-    """The outputs of the functions that were called last, as they were returned, each with a copy that was made at once."""
+    """The outputs of the functions that were called last, as they were returned, each with a copy made at once."""
 
     def __init__(self) -> None:
         self.outputs: OrderedDict[Callable, list[tuple[Tensor, Tensor]]] = OrderedDict()
 
     def overwritten(self, function: Callable, output: Any) -> bool:
-        """Whether other numbers stand now in what this function has returned before. Its output is kept, too. Objects with methods
-        may hand out views of what they keep; only plain functions are looked at."""
+        """Whether other numbers stand now in what this function has returned before. Its output is kept, too. Objects
+        with methods may hand out views of what they keep; only plain functions are looked at."""
         if not isinstance(function, FunctionType):
             return False
         before = self.outputs.pop(function, [])

@@ -1,8 +1,9 @@
 """Draw a score: as HTML for notebooks and feedback, as text for terminals.
 
-The HTML brings an opaque ground and a colour of its own for every text, in `style` attributes: they are what JupyterLab, Colab,
-VS Code, nbconvert and nbgrader's pages all leave in place, so a card reads the same on a dark page. What happened comes first,
-the cases after it, those that pass folded away. Everything that comes from a student is escaped.
+The HTML brings an opaque ground and a colour of its own for every text, in `style` attributes: they are what
+JupyterLab, Colab, VS Code, nbconvert and nbgrader's pages all leave in place, so a card reads the same on a dark page.
+What happened comes first, the cases after it, those that pass folded away. Everything that comes from a student is
+escaped.
 """
 
 import re
@@ -63,8 +64,18 @@ def html(score: Result) -> str:
     """The card as self-contained HTML."""
     colour = _colour(score)
     body = "".join(_part_title(part) + _body(part) for part in score.parts) if score.parts else _body(score)
-    frame = style(colour=INK, ground=PAPER, border="1px solid #dadce0", border_left=f"6px solid {colour}", border_radius="6px",
-                  padding="10px 14px", margin="6px 0", max_width="52rem", font="14px/1.5 system-ui,sans-serif", text_align="left")  # fmt: skip
+    frame = style(
+        colour=INK,
+        ground=PAPER,
+        border="1px solid #dadce0",
+        border_left=f"6px solid {colour}",
+        border_radius="6px",
+        padding="10px 14px",
+        margin="6px 0",
+        max_width="52rem",
+        font="14px/1.5 system-ui,sans-serif",
+        text_align="left",
+    )
     return f'<div role="group" aria-label="{escape(title(score.exercise))}" {frame}>{_headline(score)}{body}</div>'
 
 
@@ -90,7 +101,7 @@ def _points(score: Result) -> str:
 
 
 def _share(part: Result) -> str:
-    """A part's points; in words where its share is no quarter of a point: rounded, such shares don't add up to the whole."""
+    """A part's points; in words where its share is no quarter of a point: rounded, such shares don't add up."""
     if (4 * part.points).is_integer():
         return _points(part)
     if part.diagnosis == "not attempted":
@@ -121,7 +132,8 @@ def _message(score: Result) -> str:
     words = re.sub(r"\*(\w[^*\n]*)\*", r"<i>\1</i>", words)
     words = re.sub("`([^`\n]+)`", lambda match: _code(match[1], escaped=True), words)
     lead = "" if score.full or score.diagnosis == "not attempted" else f"{_bold('What happened.')} "
-    return f"<div {style(colour=INK, ground=SHADE, margin_top='8px', border_radius='4px', padding='8px 10px')}>{lead}{words}</div>"
+    look = style(colour=INK, ground=SHADE, margin_top="8px", border_radius="4px", padding="8px 10px")
+    return f"<div {look}>{lead}{words}</div>"
 
 
 def _bold(escaped: str) -> str:
@@ -133,7 +145,7 @@ def _code(words: str, escaped: bool = False) -> str:
     return f"<code {look}>{words if escaped else escape(words)}</code>"
 
 
-# --------------------------------------------------------------------------------------------------------------- the cases
+# ------------------------------------------------------------------------------------------------------------ the cases
 
 
 def _failed(score: Result) -> list[Item]:

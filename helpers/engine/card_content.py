@@ -1,7 +1,7 @@
 """What a card shows of the cases that went wrong: one tensor beside the right one, and in words what no table tells.
 
-The case is the one that tells the slip that was named from the others, where there is one; else the first that can be drawn. Of a
-hidden case nothing is shown.
+The case is the one that tells the slip that was named from the others, where there is one; else the first that can be
+drawn. Of a hidden case nothing is shown.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,18 +15,19 @@ from .case_result import CaseResult
 
 
 def pictures(check: Any, trials: Sequence[CaseResult], telling: CaseResult | None = None) -> tuple[Picture, ...]:
-    """The first tensor that is wrong in its values, of the telling case first; one that is right in all of them says nothing."""
+    """The first tensor that is wrong in its values, of the telling case first; a right one says nothing."""
     if check.quiz:
         return ()
     cases = ([telling] if telling else []) + [trial for trial in trials if trial is not telling]
-    drawn = (_drawn(check, trial, *pair) for trial in cases if not (trial.passed or trial.hidden)
-             for pair in _wrong_pairs(check, trial))  # fmt: skip
+    shown = (trial for trial in cases if not (trial.passed or trial.hidden))
+    drawn = (_drawn(check, trial, *pair) for trial in shown for pair in _wrong_pairs(check, trial))
     first = next(filter(None, drawn), None)
     return (first,) if first else ()
 
 
 def words(trials: Sequence[CaseResult], message: str, drawn: bool) -> str:
-    """How the first case is off, where there is no table of it; else the error that another case stopped with. "" where the message says it."""
+    """How the first case is off, where there is no table of it; else the error that another case stopped with. "" where
+    the message says it."""
     failed = [trial for trial in trials if not (trial.passed or trial.hidden)]
     trial = next((trial for trial in failed if trial.seen.error or not drawn), None)
     if trial is None or _is_said(trial, message):
@@ -64,7 +65,8 @@ def _source(trial: CaseResult, *outputs: Tensor) -> Tensor | None:
 
 
 def _names(names: Sequence[tuple[str, str]], count: int) -> list[tuple[str, str]]:
-    """One for each of so many tensors. Names that are too few begin anew, with a number; where there are none, the place is told."""
+    """One for each of so many tensors. Names that are too few begin anew, with a number; where there are none, the
+    place is told."""
     if not names:
         return [(f"tensor {i} of {count}" * (count > 1), "") for i in range(1, count + 1)]
     if count <= len(names):
@@ -74,7 +76,8 @@ def _names(names: Sequence[tuple[str, str]], count: int) -> list[tuple[str, str]
 
 
 def _pairs(got: Any, expected: Any) -> Iterator[tuple[Any, Tensor]]:
-    """What is there and what should be, for every tensor that is expected in an output, a tensor or a tuple with tensors in it."""
+    """What is there and what should be, for every tensor that is expected in an output, a tensor or a tuple with
+    tensors in it."""
     if isinstance(expected, (tuple, list)):
         parts = got if isinstance(got, (tuple, list)) else ()
         for place, part in enumerate(expected):

@@ -1,8 +1,9 @@
 """Draw the first wrong tensor beside the right one: as tables of HTML, and as text.
 
-One scale of colours for expected, yours and difference together; a difference within the tolerance has none, nor have whole
-numbers, which are names of tokens and places more often than amounts. What is off has a red border and bold type. Truth values are cells that are filled or empty. Where an output only moves numbers of its input
-about, every number goes by its place there: a0 is the first number of the first row.
+One scale of colours for expected, yours and difference together; a difference within the tolerance has none, nor have
+whole numbers, which are names of tokens and places more often than amounts. What is off has a red border and bold type.
+Truth values are cells that are filled or empty. Where an output only moves numbers of its input about, every number
+goes by its place there: a0 is the first number of the first row.
 """
 
 import math
@@ -30,8 +31,8 @@ MOST_DECIMALS = 6
 class Picture:
     """A failing case, for the card to draw.
 
-    within: (relative, absolute) tolerance. axes: what the last axes of the tensors are called, in the plural, as far as that is
-    known. source: the input whose numbers the output holds in another order, if it is that kind of answer.
+    within: (relative, absolute) tolerance. axes: what the last axes of the tensors are called, in the plural, as far as
+    that is known. source: the input whose numbers the output holds in another order, if it is that kind of answer.
     """
 
     label: str
@@ -44,10 +45,10 @@ class Picture:
 
 @dataclass(frozen=True)
 class Panel:
-    """One table: its cells as words, what colours them, which are off, and the numbers of its first row and column (None for a single number, and for
-    the one row of a vector).
+    """One table: its cells as words, what colours them, which are off, and the numbers of its first row and column
+    (None for a single number, and for the one row of a vector).
 
-    cut: what of rows and columns is drawn, if not all. alien: its shape or its kind of number is not the expected one."""
+    cut: what of rows and columns is drawn, if not all. alien: its shape or kind of number is not the expected one."""
 
     name: str
     size: str
@@ -124,8 +125,11 @@ def panels(picture: Picture) -> list[Panel]:
     ) -> Panel:
         rows = matrix.tolist()
         wrong = marked.tolist() if marked is not None else [[False] * len(row) for row in rows]
-        grounds = [[SHADE if name != "difference" and math.isinf(x) and not bad else ground(x) for x, bad in zip(*line)]
-                   for line in zip(rows, wrong, strict=True)]  # fmt: skip  # an infinity that is right is no alarm
+        shaded = name != "difference"  # an infinity that is right is no alarm
+        grounds = [
+            [SHADE if shaded and math.isinf(x) and not bad else ground(x) for x, bad in zip(*line)]
+            for line in zip(rows, wrong, strict=True)
+        ]
         return Panel(
             name,
             " ".join(filter(None, (_size(size) or "()" * (not same_shape), kinds.get(name)))),
@@ -151,16 +155,17 @@ def panels(picture: Picture) -> list[Panel]:
     return drawn
 
 
-# ------------------------------------------------------------------------------------------------------- what is looked at
+# ---------------------------------------------------------------------------------------------------- what is looked at
 
 
 def _size(size: torch.Size) -> str:
-    """2×3 of a matrix, (3,) of a vector, as PyTorch writes it, for a 3 alone looks like a number; nothing of a single number."""
+    """2×3 of a matrix, (3,) of a vector, as PyTorch writes it, for a 3 alone looks like a number; of a number
+    nothing."""
     return "×".join(map(str, size)) if len(size) > 1 else str(tuple(size)) if size else ""
 
 
 def _kinds(picture: Picture) -> dict[str, str]:
-    """The dtypes of both, where they are no numbers of the same kind. (What is expected is computed in float64 for any float.)"""
+    """The dtypes of both, where they are no numbers of the same kind. (Of any float what is expected is in float64.)"""
     if same_kind_of_numbers(picture.got, picture.expected):
         return {}
     kinds = {"expected": picture.expected.dtype, "yours": picture.got.dtype}
@@ -168,7 +173,8 @@ def _kinds(picture: Picture) -> dict[str, str]:
 
 
 def _cut(size: torch.Size, drawn: list[list], first: tuple[int, int] | None) -> str:
-    """Which rows and columns of a larger matrix are drawn, counted from 0 as they are on the table: "rows 0–7 of 12, columns 4–11 of 40"."""
+    """Which rows and columns of a larger matrix are drawn, counted from 0 as they are on the table: "rows 0–7 of 12,
+    columns 4–11 of 40"."""
     whole = (1, *size)[-2:]
     parts = zip(("rows", "columns"), whole, (len(drawn), len(drawn[0]) if drawn else 0), first or (0, 0))
     return ", ".join(
@@ -188,8 +194,8 @@ def _matrices(tensor: Tensor) -> Tensor:
 
 
 def _place(picture: Picture) -> tuple[tuple[int, ...], int, int]:
-    """Which matrix, and which corner of it, to draw so that the largest difference is in sight; the first that is off where
-    numbers were only moved about."""
+    """Which matrix, and which corner of it, to draw so that the largest difference is in sight; the first that is off
+    where numbers were only moved about."""
     expected, got = _matrices(picture.expected), _matrices(picture.got)
     if expected.shape != got.shape:
         return (0,) * (expected.dim() - 2), 0, 0
@@ -247,7 +253,7 @@ def _singular(plural: str) -> str:
     return {"queries": "query"}.get(plural, plural.removesuffix("s"))
 
 
-# ---------------------------------------------------------------------------------------------------------- cells as words
+# ------------------------------------------------------------------------------------------------------- cells as words
 
 
 def _names(source: Tensor) -> dict[float, str]:
@@ -272,7 +278,7 @@ def traceable(source: Tensor, *outputs: Tensor) -> bool:
 
 
 def _writer(expected: Tensor, got: Tensor, off: Tensor | None) -> Callable:
-    """How to write numbers down: whole ones whole, others with as many decimals as tell the wrong ones from the right."""
+    """How to write numbers down: whole ones whole, others with as many decimals as tell wrong from right."""
     finite = torch.cat([m[m.isfinite()].double() for m in (expected, got)])
     if bool((finite == finite.round()).all()) and _top(finite) < 1e6:
         return lambda x: _special(x) or f"{int(x)}".replace("-", "−")
@@ -331,22 +337,31 @@ def _fill(x: bool) -> str:
 
 
 def _ground(x: float, largest: float) -> str:
-    """Blue for positive, orange for negative, deeper for larger; pink where there is no number, or an infinity that is wrong."""
+    """Blue for positive, orange for negative, deeper for larger; pink for no number, or an infinity that is wrong."""
     if not isinstance(x, bool) and not math.isfinite(x):
         return NO_NUMBER
     return tint(x / largest) if largest else PAPER
 
 
-# --------------------------------------------------------------------------------------------------------- tables as HTML
+# ------------------------------------------------------------------------------------------------------- tables as HTML
 
 
 def _table(panel: Panel, width: int) -> str:
     words = panel.title + f"<br>only {panel.cut}" * bool(panel.cut)
     alarm = {"colour": RED, "font_weight": "700"} if panel.alien else {"colour": GREY}
     name = f"<div {style(ground=PAPER, font_size='12px', **alarm)}>{words}</div>"
-    look = style(colour=INK, ground=PAPER, border_collapse="collapse", margin="0", border="0", width="auto", display="table", table_layout="auto")  # fmt: skip
-    body = "".join(_row(panel, i, "".join(map(_cell, *line)))
-                   for i, line in enumerate(zip(panel.cells, panel.grounds, panel.off, strict=True)))  # fmt: skip
+    look = style(
+        colour=INK,
+        ground=PAPER,
+        border_collapse="collapse",
+        margin="0",
+        border="0",
+        width="auto",
+        display="table",
+        table_layout="auto",
+    )
+    lines = zip(panel.cells, panel.grounds, panel.off, strict=True)
+    body = "".join(_row(panel, i, "".join(map(_cell, *line))) for i, line in enumerate(lines))
     return f'{name}<table aria-label="{panel.name}" {look}>{_column_numbers(panel, width)}{body}</table>'
 
 
@@ -363,14 +378,27 @@ def _row(panel: Panel, i: int, cells: str) -> str:
 
 
 def _header(words: str, scope: str = "col", width: int = 0) -> str:
-    look = style(colour=GREY, ground=PAPER, border="0", padding="0 5px", text_align="right" if scope == "row" else "center",
-                 font="11px ui-monospace,monospace", min_width=f"{width}ch")  # fmt: skip
+    look = style(
+        colour=GREY,
+        ground=PAPER,
+        border="0",
+        padding="0 5px",
+        text_align="right" if scope == "row" else "center",
+        font="11px ui-monospace,monospace",
+        min_width=f"{width}ch",
+    )
     return f'<th scope="{scope}" {look}>{words}</th>'
 
 
 def _cell(word: str, ground: str, off: bool) -> str:
     filled = ground == FILLED
-    look = style(colour="#ffffff" if filled else INK, ground=ground, border=f"2px solid {RED}" if off else "1px solid #dadce0",
-                 padding="1px 5px", text_align="right", white_space="nowrap",
-                 font=f"{'700 ' if off else ''}12px ui-monospace,monospace")  # fmt: skip
+    look = style(
+        colour="#ffffff" if filled else INK,
+        ground=ground,
+        border=f"2px solid {RED}" if off else "1px solid #dadce0",
+        padding="1px 5px",
+        text_align="right",
+        white_space="nowrap",
+        font=f"{'700 ' if off else ''}12px ui-monospace,monospace",
+    )
     return f"<td {look}>{escape(word)}</td>"

@@ -1,4 +1,4 @@
-"""The colours of a card, and `style` attributes made of them: always an opaque ground under a colour that can be read on it."""
+"""The colours of a card, and `style` attributes made of them: an opaque ground under a readable colour."""
 
 INK, PAPER, SHADE = "#202124", "#ffffff", "#f1f3f4"
 GREEN, AMBER, RED, GREY = "#146c3f", "#8a5200", "#b3261e", "#54585d"

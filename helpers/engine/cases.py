@@ -47,8 +47,9 @@ class Case:
 LIMITS = tuple(name for name in Case.__dataclass_fields__ if name.startswith("max_"))
 
 
-def random_case(label: str = "", *, scale: float = 1.0, dtype: torch.dtype = torch.float32, gradient: bool = False,
-          **sizes: Any) -> Case:  # fmt: skip
+def random_case(
+    label: str = "", *, scale: float = 1.0, dtype: torch.dtype = torch.float32, gradient: bool = False, **sizes: Any
+) -> Case:
     """A case whose inputs are drawn for the reference's signature.
 
     scale: standard deviation of floating-point inputs.
@@ -71,15 +72,15 @@ def explicit_case(label: str, *args: Any, **limits: Any) -> Case:
 
 
 def as_float64(case: Case) -> Case:
-    """The same case with all floating-point inputs in float64: an answer that computes in float32 on the way is found."""
-    return replace(case, label=f"{case.label}, in float64",
-                   draw=lambda *how: tree_map(in_float64, case.draw(*how)))  # fmt: skip
+    """The same case with all floating-point inputs in float64: an answer that goes by way of float32 is found."""
+    return replace(case, label=f"{case.label}, in float64", draw=lambda *how: tree_map(in_float64, case.draw(*how)))
 
 
 def on_levels(case: Case, *levels: float) -> Case:
-    """The same case with all scores of query i moved to level i, by turns. That changes no weight; but a softmax that doesn't subtract
-    each row's own maximum overflows, or finds nothing left to divide by. q and k are the first arguments, d is their last axis. For cases
-    in float64: in float32 a score of 300 is rounded by 0.00002, and so are the weights of a right answer."""
+    """The same case with all scores of query i moved to level i, by turns. That changes no weight; but a softmax that
+    doesn't subtract each row's own maximum overflows, or finds nothing left to divide by. q and k are the first
+    arguments, d is their last axis. For cases in float64: in float32 a score of 300 is rounded by 0.00002, and so are
+    the weights of a right answer."""
 
     def draw(reference: Callable, generator: Generator) -> tuple:
         q, k, *rest = case.draw(reference, generator)

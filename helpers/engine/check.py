@@ -45,19 +45,22 @@ __all__ = [
 MOST_KNOWN = 2_000  # outcomes that a check remembers
 AGAIN = "a second call, same sizes, other numbers"  # stands on the card only where it goes wrong
 KEPT = "The first call was right. Is something kept from one call to the next?"
-OVERWRITTEN = "Since this call other numbers stand in what an earlier call returned: hand out a tensor of its own each time, no buffer that is used again."
+OVERWRITTEN = (
+    "Since this call other numbers stand in what an earlier call returned: hand out a tensor of its own each time, "
+    "no buffer that is used again."
+)
 LEAVES_INPUTS = "leaves its inputs unchanged"
 CHANGES_INPUTS = (
-    "Your function changes its inputs in place. `x += …`, `x[i] = …` and methods whose names end in `_` write into x; so they do when "
-    "they are used on a slice or another view of it."
+    "Your function changes its inputs in place. `x += …`, `x[i] = …` and methods whose names end in `_` write "
+    "into x; so they do when they are used on a slice or another view of it."
 )
 CHANGES_LISTS = (
-    "Your function changes a list that it was given: `x[i] = …`, `del`, `pop`, `append` and `sort` do so, and the caller's list is another "
-    "one afterwards. Work on a copy, `list(x)`."
+    "Your function changes a list that it was given: `x[i] = …`, `del`, `pop`, `append` and `sort` do so, and the "
+    "caller's list is another one afterwards. Work on a copy, `list(x)`."
 )
 ASKS_FOR_GRADIENTS = (
-    "Your function leaves `requires_grad` switched on (or off) in one of its inputs: the caller's tensor is another one afterwards. "
-    "Work on a copy: `x.detach().clone().requires_grad_()`."
+    "Your function leaves `requires_grad` switched on (or off) in one of its inputs: the caller's tensor is another "
+    "one afterwards. Work on a copy: `x.detach().clone().requires_grad_()`."
 )
 
 
@@ -68,22 +71,39 @@ class Check:
     properties: what must hold of the output; with `compare=False` they alone decide.
     behaviours: what must hold of the way to it. Right values at too high a price earn half of the points at most.
     forbids: PyTorch functions that may not be used, as patterns of their names (see `observe`).
-    within: (relative, absolute) tolerance, or a dict of them by the inputs' dtype; by default that of the inputs' dtype.
+    within: (relative, absolute) tolerance, or a dict of them by the inputs' dtype; by default that of the inputs'
+        dtype.
     drive: for an answer that is no plain function, such as a class: `drive(answer, *inputs)` makes the output.
     view: the part of an output that is compared; by default all of it.
-    names: what a card calls the tensors of an output, in their order, and their axes where the signature doesn't tell those:
-        ("memory: sequences tokens features", "logits"). Of more tensors than names, "keys" are keys 1, keys 2, …
-    counts: whether the way to an output is counted, which takes time; by default where a limit, a behaviour or a mark may ask for it.
-    steps: the most lines of Python that a call may run, for answers that must not try one thing after the other; 0 for any number.
-        A call that runs more ends there. Nothing is known of its values, so it is judged as one that came at too high a price.
+    names: what a card calls the tensors of an output, in their order, and their axes where the signature doesn't tell
+        those: ("memory: sequences tokens features", "logits"). Of more tensors than names, "keys" are keys 1, keys 2, …
+    counts: whether the way to an output is counted, which takes time; by default where a limit, a behaviour or a mark
+        may ask for it.
+    steps: the most lines of Python that a call may run, for answers that must not try one thing after the other; 0 for
+        any number. A call that runs more ends there. Nothing is known of its values, so it is judged as one that came
+        at too high a price.
     quiz: the answer is a choice, and a card must not tell it.
     """
 
-    def __init__(self, reference: Callable, cases: Sequence[Case], misconceptions: Sequence[Misconception] = (), *,
-                 properties: Sequence[Property] = (), behaviours: Sequence[Behaviour] = (), forbids: Sequence[str] = (),
-                 compare: bool = True, within: tuple[float, float] | dict | None = None, exercise: str = "",
-                 drive: Callable | None = None, view: Callable | None = None, quiz: bool = False,
-                 names: Sequence[str] = (), counts: bool | None = None, steps: int = 0) -> None:  # fmt: skip
+    def __init__(
+        self,
+        reference: Callable,
+        cases: Sequence[Case],
+        misconceptions: Sequence[Misconception] = (),
+        *,
+        properties: Sequence[Property] = (),
+        behaviours: Sequence[Behaviour] = (),
+        forbids: Sequence[str] = (),
+        compare: bool = True,
+        within: tuple[float, float] | dict | None = None,
+        exercise: str = "",
+        drive: Callable | None = None,
+        view: Callable | None = None,
+        quiz: bool = False,
+        names: Sequence[str] = (),
+        counts: bool | None = None,
+        steps: int = 0,
+    ) -> None:
         self.exercise = exercise or reference.__name__
         self.reference, self.cases, self.misconceptions = (
             reference,
@@ -131,15 +151,22 @@ class Check:
         found = diagnose(self, student, trials, items)
         tables = pictures(self, trials, found.telling)
         message = found.message + ("" if self.quiz else words(trials, found.message, bool(tables)))
-        return Score(_value(points, items, trials), exercise=self.exercise, points=points, items=tuple(items),
-                     diagnosis=found.name, message=message, pictures=tables)  # fmt: skip
+        return Score(
+            _value(points, items, trials),
+            exercise=self.exercise,
+            points=points,
+            items=tuple(items),
+            diagnosis=found.name,
+            message=message,
+            pictures=tables,
+        )
 
     def wrong_answers(self) -> Iterator[tuple[str, tuple[Callable, ...]]]:
         """Every misconception as (name, the answers to call this check with)."""
         for misconception in self.misconceptions:
             yield misconception.name, (misconception.function,)
 
-    # ------------------------------------------------------------------- what a check of another kind does in its own way
+    # ----------------------------------------------------------------- what a check of another kind does in its own way
 
     def observe(self, answer: Callable, args: tuple, gradient: bool = False) -> Observation:
         """Call an answer (a student's, a misconception's, the reference) on `args` and write down what happens."""
@@ -150,8 +177,8 @@ class Check:
         return {"forbids": self.forbids, "gradient": gradient, "counts": self.counts, "steps": self.steps}
 
     def _ask_ahead(self, student: Callable, calls: list[tuple[tuple, bool]]) -> None:
-        """Tells which calls come next, where a check calls the student's function itself: the process in which it lives needn't wait
-        until each of its outputs was looked at. Not where it is given functions: it could try out those of later calls."""
+        """Tells which calls come next, where a check calls the student's function itself: the process in which it lives
+        needn't wait until each of its outputs was looked at. Not where it is given functions: it could try them."""
         functions = any(callable(leaf) for leaf in tree_flatten([args for args, _ in calls])[0])
         if not self.drive and not functions and type(self).observe is Check.observe:
             ask_ahead(student, [(args, self._asked(gradient)) for args, gradient in calls])
@@ -183,7 +210,7 @@ class Check:
             common.append(Item(rule.label, all(rule.of(trial.seen) for trial in ended), rule.note, counts=False))
         return [*common, *(Item(_label(trial), trial.passed, trial.note) for trial in trials)]
 
-    # --------------------------------------------------------------------------------------------------- for a diagnosis
+    # -------------------------------------------------------------------------------------------------- for a diagnosis
 
     def agrees(self, got: Any, expected: Any, inputs: Any) -> bool:
         """Whether two outputs for `inputs` are the same, within the check's tolerance."""
@@ -221,7 +248,7 @@ class Check:
             self.known[key] = find()
         return self.known[key]
 
-    # --------------------------------------------------------------------------------------------------------- one trial
+    # -------------------------------------------------------------------------------------------------------- one trial
 
     def _try(
         self, student: Callable, case: Case, args: tuple, generator: Generator, hidden: bool = False
@@ -236,7 +263,7 @@ class Check:
         return CaseResult(case, seen, expected, wrong, dear, generator, hidden)
 
     def _again(self, student: Callable, first: CaseResult) -> CaseResult | None:
-        """The first case once more, with other numbers of the same sizes; None where that is right too, or can't be asked."""
+        """The first case again, with other numbers of the same sizes; None where that is right, or can't be asked."""
         if not first.passed:
             return None
         args = first.case.draw(self.reference, first.generator)
@@ -271,7 +298,8 @@ class Check:
             if got is not None and self.agrees(got, want, seen.args):
                 continue
             if cut := self._cut_off(seen):
-                return f"{lead} no gradient flows back from {cut}: on the way to it the numbers were detached, or made anew."
+                why = "on the way to it the numbers were detached, or made anew"
+                return f"{lead} no gradient flows back from {cut}: {why}."
             if got is None:
                 return f"{lead} no gradient reaches {name}, so nothing before it could be trained."
             words = difference(got, want, self.tolerated(seen.args))
@@ -317,7 +345,7 @@ def _call_key(what: Any, args: tuple, gradient: bool) -> tuple | None:
 
 
 def _other_numbers(before: tuple, after: tuple) -> bool:
-    """Whether two draws of plain inputs, and functions, differ. (A model that is trained is none: to call it again takes long.)"""
+    """Whether two draws of plain inputs, and functions, differ. (A model that is trained is none: it takes long.)"""
     pairs = list(zip(tree_flatten(before)[0], tree_flatten(after)[0], strict=False))
     plain = all(isinstance(leaf, (Tensor, int, float, str, NoneType, FunctionType)) for pair in pairs for leaf in pair)
     return plain and not all(same(a, b) for a, b in pairs if isinstance(a, Tensor))
@@ -386,7 +414,7 @@ def _what_changed(trials: list[CaseResult], modified: set[int | str]) -> str:
 
 
 def _value(points: float, items: list[Item], trials: list[CaseResult]) -> float:
-    """Partial credit in steps of a quarter point, rounded down; half at most where right values come at too high a price."""
+    """Partial credit in steps of a quarter point, rounded down; half at most where right values come too dear."""
     if any(trial.seen.forbidden for trial in trials) or _says_nothing(trials):
         return 0.0
     counting = [item for item in items if item.counts]

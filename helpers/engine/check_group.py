@@ -17,8 +17,13 @@ class CheckGroup:
     def __init__(self, exercise: str, *parts: Any) -> None:
         self.exercise, self.parts = exercise, {part.exercise: part for part in parts}
 
-    def __call__(self, *students: Callable, points: float, cases: dict[str, Sequence[Case]] | None = None,
-                 seed: int | None = None) -> Score:  # fmt: skip
+    def __call__(
+        self,
+        *students: Callable,
+        points: float,
+        cases: dict[str, Sequence[Case]] | None = None,
+        seed: int | None = None,
+    ) -> Score:
         """Check the functions, given in the order of `parts`; `cases` holds more cases by the name of a part."""
         if len(students) != len(self.parts):
             raise TypeError(f"check.{self.exercise} takes {len(self.parts)} functions: {', '.join(self.parts)}.")

@@ -25,10 +25,6 @@ NO_FUSED_ATTENTION = (
 )
 """For `forbids`: PyTorch's own attention under all its names."""
 
-WIDTHS = range(1, 129)  # so many divisors, √1, √2, …, are tried where a scale is wrong
-
-LIMITS = (20.0, 30.0, 40.0, 50.0, 60.0, 64.0, 70.0, 80.0, 85.0, 88.0, 90.0, 100.0)
-"""At which scores are clamped, so that no exponential overflows."""
 
 EXACT = (1e-12, 0.0)
 """For `within`: a formula is right or wrong. So little is for the rounding of answers that come as floats."""
@@ -37,7 +33,7 @@ EXACT = (1e-12, 0.0)
 def attention(
     q: Tensor, k: Tensor, v: Tensor, *, scale: float | None = None, axis: int = -1, mask: Tensor | None = None
 ) -> Tensor:
-    """softmax(scale · q kᵀ) v along `axis`, (…, n, d_v); by default the right answer. mask: True where a key is visible."""
+    """softmax(scale · q kᵀ) v along `axis`, (…, n, d_v); by default the right answer. mask: of visible keys."""
     scores = q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)  # (…, n, m)
     if mask is not None:
         scores = scores.masked_fill(~mask, -math.inf)
@@ -122,19 +118,6 @@ def power_before_division(reference: Callable) -> Misconception:
     return _misconception("power_before_division", lambda *args: divided_by(lambda d: d / 2, *args), recognise=shown)
 
 
-def clamped_scores() -> Misconception:
-    """Scaled dot-product attention with a limit to its scores."""
-
-    def clamped_at(limit: float, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return (q @ k.mT / math.sqrt(q.shape[-1])).clamp(-limit, limit).softmax(-1) @ v
-
-    def shown(seen: Observation) -> bool:
-        args, within = tree_map(in_float64, seen.args), tolerance(seen.args)
-        return any(agree(seen.output, clamped_at(limit, *args), within) for limit in LIMITS)
-
-    return _misconception("clamped_scores", lambda q, k, v: clamped_at(60.0, q, k, v), recognise=shown)
-
-
 def constant_in_the_denominator(reference: Callable) -> Misconception:
     """The right answer with weights that sum to a little less than 1."""
 
@@ -154,24 +137,6 @@ def constant_in_the_denominator(reference: Callable) -> Misconception:
 def axes_of_size_1_dropped(reference: Callable) -> Misconception:
     """The right answer, and a `squeeze()` after it."""
     return _misconception("axes_of_size_1_dropped", lambda *args: reference(*args).squeeze())
-
-
-def scaled_by_another_number(reference: Callable, rows: Callable = lambda q, k, v: q) -> Misconception:
-    """Another divisor than √d: the root of some whole number. The reference takes q, k, v first; `rows(*args)` are the
-    queries whose outputs are wanted."""
-
-    def off_by_one(q: Tensor, *others: Any) -> Any:
-        d = q.shape[-1]
-        return reference(q * math.sqrt(d / (d + 1)), *others)
-
-    def shown(seen: Observation) -> bool:
-        args = tree_map(in_float64, seen.args)
-        q, (k, v) = rows(*args), args[1:3]
-        got, within = seen.output.reshape(*q.shape[:-1], v.shape[-1]), tolerance(seen.args)
-        alike = [width for width in WIDTHS if agree(got, attention(q, k, v, scale=width**-0.5), within)]
-        return bool(alike) and q.shape[-1] not in alike
-
-    return _misconception("scaled_by_another_number", off_by_one, recognise=shown)
 
 
 def written_for_one_batch_axis(reference: Callable) -> Misconception:

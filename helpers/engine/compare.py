@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 # (relative, absolute). Wider than torch.testing's own by a factor of about 50: a loop over keys and a matrix product
-# round differently, and expected values are computed in float64. That of float64 is narrower than float32 can round: an answer
-# that computes in float32 on the way is found.
+# round differently, and expected values are computed in float64. That of float64 is narrower than float32 can round: an
+# answer that computes in float32 on the way is found.
 TOLERANCE = {
     torch.float64: (1e-9, 1e-11),
     torch.float32: (1e-4, 1e-5),
@@ -59,7 +59,7 @@ def in_float64(leaf: Any) -> Any:
 
 
 class Message(str):
-    """What a check says of an answer in its own words, as part of the output: on a card it stands as it is, and not as the answer."""
+    """What a check says of an answer in its own words, as part of the output: on a card it stands as it is."""
 
 
 def is_number(value: Any) -> bool:
@@ -75,8 +75,8 @@ def _same_shape_and_kind(got: Any, expected: Any) -> bool:
 
 
 def same_kind_of_numbers(got: Tensor, expected: Tensor) -> bool:
-    """Truth values where truth values are expected, whole numbers where whole numbers are (a float may come as a whole number), and
-    those wide enough."""
+    """Truth values where truth values are expected, whole numbers where whole numbers are (a float may come as a whole
+    number), and those wide enough."""
     whole = not expected.is_floating_point() and expected.dim() > 0
     return (got.dtype == torch.bool) == (expected.dtype == torch.bool) and not (
         whole and (got.is_floating_point() or _narrow(got, expected))
@@ -84,7 +84,8 @@ def same_kind_of_numbers(got: Tensor, expected: Tensor) -> bool:
 
 
 def _narrow(got: Tensor, expected: Tensor) -> bool:
-    """Whether whole numbers come in fewer than 32 bits, and are not asked for in so few: they are right only as long as they are small."""
+    """Whether whole numbers come in fewer than 32 bits, and are not asked for in so few: they are right only as long as
+    they are small."""
     if got.is_floating_point() or got.dtype == torch.bool:
         return False
     return got.dtype.itemsize < min(expected.dtype.itemsize, torch.int32.itemsize)
@@ -130,7 +131,10 @@ def _wrapped(got: Any, expected: Any) -> str:
     whole = isinstance(got, int) and isinstance(expected, int) and abs(expected) >= 2**63
     if not whole or got == expected or (got - expected) % 2**64:
         return ""
-    return " They differ by a multiple of 2⁶⁴: whole numbers of 64 bits, as tensors and NumPy hold them, have run over. Python's own `int` has no limit."
+    return (
+        " They differ by a multiple of 2⁶⁴: whole numbers of 64 bits, as tensors and NumPy hold them, have run over. "
+        "Python's own `int` has no limit."
+    )
 
 
 def not_the_answer(got: Any, expected: Any, within: tuple[float, float]) -> str:
@@ -146,7 +150,7 @@ def not_the_answer(got: Any, expected: Any, within: tuple[float, float]) -> str:
 
 
 def in_words(number: float, other: float = 0.0) -> str:
-    """A number as one would write it: whole ones whole, others with six digits, or with as many as tell it from `other`."""
+    """A number as one would write it: whole ones whole, others with six digits, or as many as tell it from `other`."""
     if isinstance(number, int) or (math.isfinite(number) and number == int(number) and abs(number) < 1e15):
         return str(int(number)) if abs(number) < 10**40 else f"about 10^{math.log10(abs(number)):.0f}"
     digits = next((n for n in range(6, 18) if f"{number:.{n}g}" != f"{other:.{n}g}"), 6)
@@ -191,7 +195,8 @@ def _tensor_difference(got: Tensor, expected: Tensor, within: tuple[float, float
         return "Your output is complex, and real numbers are expected."
     if not same_kind_of_numbers(got, expected):
         if _narrow(got, expected):
-            return f"Your output has dtype {got.dtype}, and torch.int64 or torch.int32 is expected: large numbers need their bits."
+            wanted = "torch.int64 or torch.int32 is expected: large numbers need their bits"
+            return f"Your output has dtype {got.dtype}, and {wanted}."
         return f"Your output has dtype {got.dtype}, and {expected.dtype} is expected."
     return _not_finite(got, expected) or _value_difference(got, expected, within)
 
@@ -205,8 +210,8 @@ def _not_finite(got: Tensor, expected: Tensor) -> str:
     if got.isinf().any() and not expected.isinf().any():
         signs = " or ".join(word for word, sign in (("∞", 1), ("−∞", -1)) if (got == sign * math.inf).any())
         return (
-            f"{int(got.isinf().sum())} of the {got.numel()} values of your output are infinite ({signs}), and finite ones are expected"
-            f"{_where(got.isinf())}."
+            f"{int(got.isinf().sum())} of the {got.numel()} values of your output are infinite ({signs}), and finite "
+            f"ones are expected{_where(got.isinf())}."
         )
     return ""
 
@@ -214,7 +219,8 @@ def _not_finite(got: Tensor, expected: Tensor) -> str:
 def _value_difference(got: Tensor, expected: Tensor, within: tuple[float, float]) -> str:
     if got.dtype == torch.bool:
         wrong = got != expected
-        return f"{int(wrong.sum())} of {wrong.numel()} entries are wrong{_where(wrong)}; the first is at {wrong.nonzero()[0].tolist()}."
+        first = wrong.nonzero()[0].tolist()
+        return f"{int(wrong.sum())} of {wrong.numel()} entries are wrong{_where(wrong)}; the first is at {first}."
     got, expected = got.to(torch.float64), expected.to(torch.float64)
     return _factor(got, expected) or _furthest(got, expected, within)
 
@@ -243,7 +249,8 @@ def _factor(got: Tensor, expected: Tensor) -> str:
 
 def _furthest(got: Tensor, expected: Tensor, within: tuple[float, float]) -> str:
     if got.dim() == 0:
-        return f"You have {in_words(got.item(), expected.item())}, and {in_words(expected.item(), got.item())} is expected."
+        yours, wanted = got.item(), expected.item()
+        return f"You have {in_words(yours, wanted)}, and {in_words(wanted, yours)} is expected."
     wrong = ~torch.isclose(got, expected, rtol=within[0], atol=within[1], equal_nan=True)
     gap = (got - expected).abs().nan_to_num(torch.inf).where(wrong, torch.tensor(-1.0, dtype=torch.float64))
     place = tuple(int(i) for i in torch.unravel_index(gap.argmax(), gap.shape))
@@ -260,7 +267,8 @@ def _furthest(got: Tensor, expected: Tensor, within: tuple[float, float]) -> str
 
 
 def _where(wrong: Tensor) -> str:
-    """In which slice of a table all of them lie, ", all of them in [:, 0:2]"; "" where every row and every column has some."""
+    """In which slice of a table all of them lie, ", all of them in [:, 0:2]"; "" where all rows and columns have
+    some."""
     if wrong.sum() < 2:
         return ""  # the place of one is told anyway
     slices = [_slice(wrong.movedim(axis, 0).reshape(size, -1).any(1)) for axis, size in enumerate(wrong.shape)]
@@ -270,7 +278,8 @@ def _where(wrong: Tensor) -> str:
 
 
 def _slice(hit: Tensor) -> str:
-    """The places that are hit, as an index or a slice: one after another, or evenly spaced; ":" where no slice smaller than all has them."""
+    """The places that are hit, as an index or a slice: one after another, or evenly spaced; ":" where no slice smaller
+    than all has them."""
     places = hit.nonzero().flatten().tolist()
     first, last, step = places[0], places[-1], (places[1] - places[0] if len(places) > 2 else 1)
     if len(places) == hit.numel() or places != list(range(first, last + 1, step)):

@@ -1,7 +1,7 @@
 """By what product of the arguments a count is off, in all cases alike: "2·n·d too small", "h/d times the right one".
 
-A count that is wrong in one case says little. The same gap in all of them, as a product of what the function was called with, is
-the term that was left out, counted twice, or taken for another.
+A count that is wrong in one case says little. The same gap in all of them, as a product of what the function was called
+with, is the term that was left out, counted twice, or taken for another.
 """
 
 import inspect
@@ -15,7 +15,8 @@ from .case_result import CaseResult
 
 LEAST = 3  # cases: two can agree by chance
 FACTORS = ((1, LEAST), (2, LEAST), (3, 5))
-"""Different arguments in a product, and the cases that must bear it out: of thousands of products of three, some fit three cases by chance."""
+"""Different arguments in a product, and the cases that must bear it out: of thousands of products of three, some fit
+three cases by chance."""
 SUMMANDS, RATIOS = (1, 2, 3), (-2, -1, 1, 2)  # powers of an argument in a term, in a ratio
 LARGEST, DIVISOR = 24, 8  # of the number before a product, p/q
 HUGE = 1e100  # beyond it, and of NaN, nothing is computed: a quotient of what is below it is finite
@@ -26,8 +27,8 @@ Powers = dict[str, int]
 
 
 def constant_factor(reference: Callable, trials: Sequence[CaseResult]) -> str:
-    """A sentence about the first number that is off in these cases; "" where no product of the arguments explains all of them, or
-    more than one does."""
+    """A sentence about the first number that is off in these cases; "" where no product of the arguments explains all
+    of them, or more than one does."""
     names = list(inspect.signature(reference).parameters)
     if len(trials) < LEAST or any(trial.seen.error for trial in trials):
         return ""
@@ -103,7 +104,7 @@ def _products(calls: list[Call], powers: Sequence[int]) -> Iterator[Powers]:
 
 
 def _factor(calls: list[Call], gaps: Sequence[float], product: Powers) -> Fraction | None:
-    """The simple number which times the product is the gap of every call, and of two at least not because both are 0."""
+    """The simple number which times the product is the gap of every call, of two at least not as both are 0."""
     if any(power < 0 and not numbers[name] for name, power in product.items() for numbers, *_ in calls):
         return None
     values = (math.prod(numbers[name] ** power for name, power in product.items()) for numbers, *_ in calls)

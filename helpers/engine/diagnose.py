@@ -28,14 +28,17 @@ FORBIDDEN = "written without the forbidden function"  # the label of that line o
 NAME = re.compile("`[^`]*`")
 TOO_DEAR = "Your output is right, but it costs too much or is made in a way that the task rules out:"
 TOO_LONG = "Your function takes far too many steps:"
-ANOTHERS = "With {0} your function gives what is right with {1}: an argument is left out of account, or something is kept from one call to the next."
+ANOTHERS = (
+    "With {0} your function gives what is right with {1}: an argument is left out of account, or something is kept "
+    "from one call to the next."
+)
 FRESH = 2  # failing cases that are drawn again
 Mark = Callable[[Observation], bool]
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """name: of a misconception, where one fits; message: a paragraph for the student; telling: the case that tells it from others."""
+    """name: of a misconception, where one fits; message: for the student; telling: the case that tells it apart."""
 
     name: str | None
     message: str
@@ -74,8 +77,8 @@ def diagnose(check: Subject, student: Callable, trials: list[CaseResult], items:
 def _by_output(
     check: Subject, student: Callable, trials: list[CaseResult], failed: list[CaseResult]
 ) -> Diagnosis | None:
-    """Two slips that do the same are told apart by a mark; where none has one, neither is named. An error may have other words (the same
-    slip can be written with `einsum` or with `@`) where there are wrong outputs as well: these tell."""
+    """Two slips that do the same are told apart by a mark; where none has one, neither is named. An error may have
+    other words (the same slip can be written with `einsum` or with `@`) where outputs are wrong too: these tell."""
     if check.quiz:  # its questions have nothing to do with one another
         trials = failed
     words = all(trial.seen.error or not trial.wrong for trial in failed)
@@ -91,12 +94,12 @@ def _by_output(
 
 
 def _first_apart(check: Subject, wrong: Misconception, trials: list[CaseResult], words: bool) -> int | None:
-    """The first case in which a misconception does something else than the student's function; None where there is none."""
+    """The first case in which a misconception does something else than the student's function, or None."""
     return next((i for i, trial in enumerate(trials) if not _same_outcome(check, wrong, trial, words)), None)
 
 
 def _telling(trials: list[CaseResult], apart: list[int]) -> CaseResult | None:
-    """The failing case that a card can show which was the last to rule out another slip: the cases before it look like both."""
+    """The failing case that a card can show which was the last to rule out another slip."""
     return next((trials[i] for i in sorted(apart, reverse=True) if not (trials[i].passed or trials[i].hidden)), None)
 
 
@@ -139,8 +142,8 @@ def _innocent(check: Subject, mark: Mark, failed: list[CaseResult]) -> bool:
 
 
 def _by_guard(check: Subject, trials: list[CaseResult], failed: list[CaseResult]) -> Diagnosis | None:
-    """Errors that our own guard of kernels raises say what happened, if whole tiles go well (there no mask is needed, but strides are)
-    and the misconception goes astray in the very same cases."""
+    """Errors that our own guard of kernels raises say what happened, if whole tiles go well (there no mask is needed,
+    but strides are) and the misconception goes astray in the very same cases."""
     if len(failed) == len(trials):
         return None
     for trial in failed:
@@ -158,7 +161,7 @@ def _by_guard(check: Subject, trials: list[CaseResult], failed: list[CaseResult]
 
 
 def _astray_where_it_is(check: Subject, wrong: Misconception, trials: list[CaseResult]) -> bool:
-    """Whether a misconception stops with an error in the cases in which the student's function does, and in no others."""
+    """Whether a misconception stops with an error in just the cases in which the student's function does."""
     others = (_outcome(check, wrong, trial.seen.args, trial) for trial in trials)
     return all(
         other and _kind(other.error) == _kind(trial.seen.error) for other, trial in zip(others, trials, strict=True)
@@ -174,13 +177,14 @@ def _mark(check: Subject, wrong: Misconception) -> Mark | None:
 
 
 def mark_in_output(check: Subject, wrong: Misconception) -> Mark | None:
-    """A misconception's own mark; else, where it has variants, that an output is off and is what one of them gives."""
+    """A misconception's own mark; else, of one with variants, that an output is off, and is theirs or its own."""
     if wrong.recognise or not wrong.variants:
         return wrong.recognise
     return lambda seen: (
         not check.agrees(seen.output, check.right(seen.args), seen.args)
         and any(
-            check.agrees(seen.output, check.recall(one, seen.args, False).output, seen.args) for one in wrong.variants
+            check.agrees(seen.output, check.recall(one, seen.args, False).output, seen.args)
+            for one in (wrong.function, *wrong.variants)
         )
     )
 
@@ -259,7 +263,8 @@ def _right_output(check: Subject, trial: CaseResult) -> bool:
 
 
 def _of_another_case(check: Subject, trials: list[CaseResult]) -> str:
-    """That a wrong output is the right one of another case: one that was called before, or differs in an argument that is not read."""
+    """That a wrong output is the right one of another case: one that was called before, or has other values of what is
+    not read."""
     ended = [trial for trial in trials if not trial.seen.error]
     for trial in ended:
         for other in ended:

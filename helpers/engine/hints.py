@@ -27,7 +27,7 @@ def hints_beside(module_file: str) -> dict[str, Hint]:
 
 
 def hint_for(key: str, module_file: str, otherwise: Hint | None = None) -> Hint:
-    """The hint of one key. Where a file is spoilt the key must do: no class stops being graded for it (`attn lint` does)."""
+    """The hint of one key. Where a file is spoilt the key must do, so that grading goes on (`attn lint` stops)."""
     return hints_beside(module_file).get(key) or otherwise or Hint(key.replace("_", " "), "")
 
 

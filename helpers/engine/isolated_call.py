@@ -1,9 +1,9 @@
 """Call a function that launches kernels: in a process of its own, on tensors that lie in memory as real ones do.
 
-A pointer gone astray kills the process that follows it: here that is a fork, and it costs one call. Real tensors are views
-of larger ones, and what lies around them is not zero: here it is NaN before the first row and after the last, so a tile that
-reads too far shows, and between rows it is a number like any other, so wrong strides give wrong values that can be told apart.
-On a GPU nothing is forked (CUDA forbids it).
+A pointer gone astray kills the process that follows it: here that is a fork, and it costs one call. Real tensors are
+views of larger ones, and what lies around them is not zero: here it is NaN before the first row and after the last, so
+a tile that reads too far shows, and between rows it is a number like any other, so wrong strides give wrong values that
+can be told apart. On a GPU nothing is forked (CUDA forbids it).
 """
 
 import contextlib
@@ -21,14 +21,10 @@ from torch import Tensor
 MARGIN = 1 << 14  # elements of NaN before and after a tensor: more than any tile without a mask reaches
 SOMEBODY_ELSES = 3  # what stands between the rows of a tensor
 
-LAYOUTS = {
-    "dense": ((), 0),
-    "gaps": ((), 1),
-    "columns": ((-2, -1), 70),
-    "heads inside": ((-3, -2), 1),
-}
-"""How a tensor can lie in memory: the two axes that change places there, and how many elements lie after each row of each axis.
-So many after columns that a tensor of columns, read with another's strides, gives wrong values and not yet an error."""
+LAYOUTS = {"dense": ((), 0), "gaps": ((), 1), "columns": ((-2, -1), 70), "heads inside": ((-3, -2), 1)}
+"""How a tensor can lie in memory: the two axes that change places there, and how many elements lie after each row of
+each axis. So many after columns that a tensor of columns, read with another's strides, gives wrong values, no error
+yet."""
 
 
 class Died(Exception):
@@ -36,7 +32,7 @@ class Died(Exception):
 
 
 def laid_out(args: Sequence[Any], layouts: Sequence[str], device: torch.device) -> tuple:
-    """Copies of the arguments on `device`; the tensors among them, in this order, laid out by these names (see LAYOUTS)."""
+    """Copies of the arguments on `device`; the tensors among them, in this order, laid out by these names (LAYOUTS)."""
     names = iter(layouts)
     return tuple(
         _placed(arg, *LAYOUTS[next(names, "dense")], device) if isinstance(arg, Tensor) else arg for arg in args
@@ -62,7 +58,7 @@ def _placed(x: Tensor, swapped: tuple[int, ...], gap: int, device: torch.device)
 
 @contextlib.contextmanager
 def nothing_left_over() -> Iterator[None]:
-    """Inside, `torch.empty` is full of NaN, not of what lay there before: a value that no kernel wrote shows every time."""
+    """Inside, `torch.empty` is full of NaN, not of what lay there before: a value that no kernel wrote shows."""
     before = torch.get_deterministic_debug_mode()
     torch.set_deterministic_debug_mode("warn")  # that PyTorch fills new memory is a part of this mode
     try:
@@ -72,7 +68,7 @@ def nothing_left_over() -> Iterator[None]:
 
 
 def in_own_process(call: Callable[[], Any]) -> Any:
-    """What `call()` returns, from a forked process; what it prints is printed here. Raises Died if that process ends first."""
+    """What `call()` returns, from a forked process; its prints come out here. Died if that process ends first."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -111,7 +107,7 @@ def _answer(call: Callable[[], Any], writing: int) -> None:
 
 
 def _settle() -> None:
-    """A fork has one thread (others did not come along, and waiting for them would hang), dies with its parent and quietly."""
+    """A fork has one thread (to wait for others would hang), dies with its parent and quietly."""
     import faulthandler
     import resource
 

@@ -1,7 +1,7 @@
 """Watch kernels being launched: count them, and stop an interpreted one that reads or writes outside its tensors.
 
-Such a pointer would end the process, or quietly fetch a neighbour's numbers. Functions of Triton's interpreter are wrapped
-while a call is observed; where a version of Triton has no such function, that part of the guard is left out.
+Such a pointer would end the process, or quietly fetch a neighbour's numbers. Functions of Triton's interpreter are
+wrapped while a call is observed; where a version of Triton has no such function, that part of the guard is left out.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ class _Launch:
 
 @contextlib.contextmanager
 def watched(count: Callable[[], None]) -> Iterator[None]:
-    """Inside, `count` is called for every launch of a kernel, and interpreted kernels must stay inside their tensors."""
+    """Inside, `count` is called for every launch of a kernel, and interpreted kernels stay inside their tensors."""
     launches: list[_Launch] = []
     patched: set[int] = set()
     with ExitStack() as stack:
@@ -118,7 +118,7 @@ def _launch(executor: Any, args: list, by_name: dict) -> _Launch:
 
 
 def _once(patch: Callable, patched: set[int]) -> Callable:
-    """The interpreter patches its language anew for every call inside a kernel, half of its time: once a launch is enough."""
+    """The interpreter patches its language anew for every call inside a kernel, half of its time: once is enough."""
 
     def patch_once(fn) -> Any:
         if id(fn.__globals__) in patched:
@@ -176,13 +176,15 @@ def _complaint(launch: _Launch, places: list[int], reads: bool) -> IndexError:
         return StrayPointer(f"`{launch.kernel}` {verb} {words} {side} of `{name}`: check its strides and offsets.")
     kind = UnmaskedRead if reads else UnmaskedWrite
     return kind(
-        f"`{launch.kernel}` {verb} {words} past the end of `{name}`. Is the tail of the last tile masked, and are these its own strides?"
+        f"`{launch.kernel}` {verb} {words} past the end of `{name}`. "
+        "Is the tail of the last tile masked, and are these its own strides?"
     )
 
 
 def _meant(tensor: Tensor, name: str, place: int) -> tuple[bool, int, int, str]:
-    """How unlikely it is that a place was meant to be in this tensor, least first: (not a little past its end, how far, distance,
-    name). Where tensors lie in memory is chance: just before the start of one is often a little past the end of another."""
+    """How unlikely it is that a place was meant to be in this tensor, least first: (not a little past its end, how far,
+    distance, name). Where tensors lie in memory is chance: just before the start of one is often just past the end of
+    another."""
     distance = _distance(tensor, place)
     past = distance > 0 and _rows(tensor, distance) <= NEAR
     return not past, abs(distance), distance, name
@@ -214,8 +216,8 @@ def _in_words(tensor: Tensor, places: list[int], furthest: int) -> str:
 
 
 def _whole_rows(tensor: Tensor, places: list[int]) -> int:
-    """How many rows (or columns) past the end the places go through, if through each from the end on and alike in all; else 0. What
-    lies beyond the width is no row, though the next row may begin there."""
+    """How many rows (or columns) past the end the places go through, if through each from the end on and alike in all;
+    else 0. What lies beyond the width is no row, though the next row may begin there."""
     found: dict[int, set[int]] = {}
     for place in places:
         row, within = _row_past_the_end(tensor, place)
@@ -228,7 +230,8 @@ def _whole_rows(tensor: Tensor, places: list[int]) -> int:
 
 
 def _row_past_the_end(tensor: Tensor, place: int) -> tuple[int, int]:
-    """In which row (or column) past the end a place lies, from 1, and how many elements after its start; of the last head and sequence."""
+    """In which row (or column) past the end a place lies, from 1, and how many elements after its start; of the last
+    head and sequence."""
     before = sum((size - 1) * stride for size, stride in zip(tensor.shape[:-2], tensor.stride()[:-2], strict=True))
     elements = (place - tensor.data_ptr()) // tensor.element_size() - before
     row, within = divmod(elements, max(tensor.stride(_long_axis(tensor)), 1))

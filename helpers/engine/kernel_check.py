@@ -27,8 +27,9 @@ IN_THE_LAUNCHER = (
 )
 """What PyTorch may not do beside the kernel: the kernel's own work."""
 BLIND = (
-    "On a GPU nobody sees a load or a store that leaves its tensor. Grading sees it, for it interprets the kernel. To look as closely, put "
-    "`%env TRITON_INTERPRET=1` above the first cell of the notebook, restart, and run this check again."
+    "On a GPU nobody sees a load or a store that leaves its tensor. Grading sees it, for it interprets the kernel. "
+    "To look as closely, put `%env TRITON_INTERPRET=1` above the first cell of the notebook, restart, and run this "
+    "check again."
 )
 
 
@@ -41,11 +42,20 @@ class KernelCheck(Check):
     """A `Check` of a function that launches kernels.
 
     oracle: the right answer in PyTorch, called in float64 (the reference is a kernel itself).
-    layouts: how the tensors that go in lie in memory, in order (see own_process.py).
+    layouts: how the tensors that go in lie in memory, in order (see isolated_call.py).
     """
 
-    def __init__(self, reference: Callable, cases: Sequence[Case], misconceptions: Sequence[Misconception], *,
-                 oracle: Callable, layouts: tuple[str, ...], exercise: str = "", names: Sequence[str] = ()) -> None:  # fmt: skip
+    def __init__(
+        self,
+        reference: Callable,
+        cases: Sequence[Case],
+        misconceptions: Sequence[Misconception],
+        *,
+        oracle: Callable,
+        layouts: tuple[str, ...],
+        exercise: str = "",
+        names: Sequence[str] = (),
+    ) -> None:
         launched = Behaviour("launches a kernel", lambda seen: not no_kernel(seen), "No kernel was launched.")
         super().__init__(
             reference,
@@ -61,7 +71,7 @@ class KernelCheck(Check):
     def __call__(
         self, student: Callable, *, points: float, cases: Sequence[Case] = (), seed: int | None = None
     ) -> Score:
-        """As `Check`; 0 points and what to do where no kernel can run, and what a GPU doesn't show where all is right."""
+        """As `Check`; 0 points and what to do where no kernel runs, and what a GPU doesn't show where all is right."""
         if UNAVAILABLE:
             return not_attempted(self.exercise, points, f"Not attempted here. {UNAVAILABLE}")
         score = super().__call__(student, points=points, cases=cases, seed=seed)
@@ -70,7 +80,8 @@ class KernelCheck(Check):
         return score
 
     def observe(self, answer: Callable, args: tuple, gradient: bool = False) -> Observation:
-        """Misconceptions write nowhere but into their own outputs: they need no process of their own. On a GPU they aren't compiled."""
+        """Misconceptions write nowhere but into their own outputs: they need no process of their own. On a GPU they
+        aren't compiled."""
         places = [place for place, wrong in enumerate(self.misconceptions) if wrong.function is answer]
         if places and device().type == "cuda" and (seen := kernel_interpreter.observed(self.exercise, places[0], args)):
             return seen

@@ -1,5 +1,5 @@
-"""The course's own wrong kernels, interpreted in a process beside this one. On a GPU each of them would have to be compiled before a
-card can name a slip, for every kind of input anew: minutes. Interpreted they give the same numbers in seconds."""
+"""The course's own wrong kernels, interpreted in a process beside this one. On a GPU each of them would have to be
+compiled before a card can name a slip, for every kind of input anew: minutes. Interpreted they take seconds."""
 
 import os
 import pickle

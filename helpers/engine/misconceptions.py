@@ -11,10 +11,11 @@ class Misconception:
     """A wrong answer with a name. `hint` tells the idea that was missed, not the code.
 
     function: the wrong answer itself; a student's function that does the same in every case has this misconception.
-    recognise: a mark in the output, for a mistake that many different outputs come from. (It gets the observation of a call.)
+    recognise: a mark in the output, for a mistake that many different outputs come from. (It gets the observation of a
+        call.)
     cost: a mark on the way to a right output: what it took or made. It is looked for where all values are right.
-    raises: the kind of error ("RuntimeError") that `function` stops with in some case, or several kinds ("IndexError RuntimeError");
-        without it, an error is a slip of ours.
+    raises: the kind of error ("RuntimeError") that `function` stops with in some case, or several kinds ("IndexError
+        RuntimeError"); without it, an error is a slip of ours.
     variants: the same slip with other numbers in it: an output that is off, and is what one of them gives, shows it.
     key: under which its name and hint stand in the Markdown file beside the check.
     """

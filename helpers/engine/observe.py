@@ -39,9 +39,11 @@ from .thread_tracing import watch_threads
 
 TRITON = importlib.util.find_spec("triton")  # None where it isn't installed; nothing is imported
 OUR_FOLDERS = (
-    str(Path(__file__).parent.parent), sysconfig.get_paths()["stdlib"], str(Path(torch.__file__).parent),
+    str(Path(__file__).parent.parent),
+    sysconfig.get_paths()["stdlib"],
+    str(Path(torch.__file__).parent),
     *([str(Path(TRITON.origin).parent)] if TRITON and TRITON.origin else []),
-)  # fmt: skip
+)
 
 KERNEL = "triton kernel"  # the name under which launches are counted among the operations
 
@@ -66,7 +68,7 @@ class StudentError:
 
 
 class TooManySteps(BaseException):
-    """A call ran more lines of Python than it may. No `Exception`: that would be caught where an answer says `except Exception`."""
+    """A call ran more lines of Python than it may. No `Exception`, which answers may catch."""
 
 
 @dataclass
@@ -100,20 +102,32 @@ class Observation:
 
 
 def observe(
-    function: Callable, args: tuple = (), kwargs: dict | None = None, *, forbids: tuple[str, ...] = (), gradient: bool = False,
-    layouts: tuple[str, ...] = (), trusted: bool = False, reuses: bool = False, counts: bool = True, steps: int = 0,
-) -> Observation:  # fmt: skip
+    function: Callable,
+    args: tuple = (),
+    kwargs: dict | None = None,
+    *,
+    forbids: tuple[str, ...] = (),
+    gradient: bool = False,
+    layouts: tuple[str, ...] = (),
+    trusted: bool = False,
+    reuses: bool = False,
+    counts: bool = True,
+    steps: int = 0,
+) -> Observation:
     """Call `function(*args, **kwargs)` on copies of its inputs and return an `Observation`. Never raises.
 
-    forbids: patterns of PyTorch names: "softmax" finds `torch.softmax`, `Tensor.softmax` and `aten::_softmax`, "^sum$" not `cumsum`.
-    gradient: also differentiate the output by every floating-point input, and observe the way back. Before that the function is called
-    once more with other numbers, so that a state which isn't the call's own is found.
-    layouts: for a function that launches kernels: how its tensors lie in memory (see own_process.py). It runs in a process of its own,
-    unless it is `trusted` not to need one.
-    reuses: the caller needs its tensors for something else afterwards: when the call has ended, other numbers stand in them.
-    counts: whether operations, FLOPs, elements and what is saved for the way back are counted: a call takes several times as long so.
-    steps: the most lines of Python that it may run, in its own thread; 0 for any number. A call that runs more is stopped there
-    (TooManySteps). It isn't for functions that launch kernels.
+    forbids: patterns of PyTorch names: "softmax" finds `torch.softmax`, `Tensor.softmax` and `aten::_softmax`, "^sum$"
+        not `cumsum`.
+    gradient: also differentiate the output by every floating-point input, and observe the way back. Before that the
+        function is called once more with other numbers, so that a state which isn't the call's own is found.
+    layouts: for a function that launches kernels: how its tensors lie in memory (see isolated_call.py). It runs in a
+        process of its own, unless it is `trusted` not to need one.
+    reuses: the caller needs its tensors for something else afterwards: when the call has ended, other numbers stand in
+        them.
+    counts: whether operations, FLOPs, elements and what is saved for the way back are counted: a call takes several
+        times as long so.
+    steps: the most lines of Python that it may run, in its own thread; 0 for any number. A call that runs more is
+        stopped there (TooManySteps). It isn't for functions that launch kernels.
     """
     kwargs = kwargs or {}
     if hasattr(function, "__observe__"):  # a stand-in for a function that lives in another process
@@ -132,14 +146,14 @@ def observe(
 
 
 def ask_ahead(function: Callable, calls: list[tuple[tuple, dict]]) -> None:
-    """Where a function lives in another process, that may begin with these calls, which are observed next and in this order: arguments
-    and keywords of `observe`."""
+    """Where a function lives in another process, that may begin with these calls, which are observed next and in this
+    order: arguments and keywords of `observe`."""
     if hasattr(function, "__ahead__"):
         function.__ahead__(calls)
 
 
 def _stopped_after(steps: int, function: Callable) -> Callable:
-    """The function, as it is or with an end to its calls. A tracer that was there before (a debugger's) comes back after each."""
+    """The function, as it is or with an end to its calls. A tracer from before (a debugger's) comes back after each."""
     if not steps:
         return function
 
@@ -204,7 +218,7 @@ def _observed_kernels(
 
 @functools.cache
 def _first_call() -> None:
-    """The first observed call imports half of PyTorch, the first launch half of Triton: here, once, and not in every fork."""
+    """The first observed call imports half of PyTorch, the first launch half of Triton: here, not in every fork."""
     from helpers.kernels import warm_up
 
     warm_up()
@@ -212,8 +226,15 @@ def _first_call() -> None:
 
 
 def _observed(
-    function: Callable, args: tuple, kwargs: dict, forbids: tuple, gradient: bool, leaves: Any, counts: bool = True, steps: int = 0,
-) -> Observation:  # fmt: skip
+    function: Callable,
+    args: tuple,
+    kwargs: dict,
+    forbids: tuple,
+    gradient: bool,
+    leaves: Any,
+    counts: bool = True,
+    steps: int = 0,
+) -> Observation:
     """The call, on `leaves`: copies of args and kwargs."""
     seen = Observation(args, kwargs)
     inputs = tree_map(_on_the_graph, leaves)
@@ -234,16 +255,16 @@ def _observed(
 
 
 def _plain(leaf: Any) -> Any:
-    """A part of an output once and for all: no graph behind it, not on a GPU, for it is compared with what isn't, and no object of
-    another process that could change its answers."""
+    """A part of an output once and for all: no graph behind it, not on a GPU, for it is compared with what isn't, and
+    no object of another process that could change its answers."""
     if isinstance(leaf, Tensor):
         return leaf.detach() if leaf.is_meta else leaf.detach().cpu()
     return leaf.__recorded__() if hasattr(type(leaf), "__recorded__") else leaf
 
 
 def _call_another(function: Callable, inputs: Any) -> None:
-    """Between a call and its way back another call is under way, with other numbers: what the first one kept in a global, or on a
-    class, is overwritten. Nothing of it counts."""
+    """Between a call and its way back another call is under way, with other numbers: what the first one kept in a
+    global, or on a class, is overwritten. Nothing of it counts."""
     with quiet(), contextlib.suppress(Exception, TooManySteps):
         function(*tree_map(_another, inputs[0]), **tree_map(_another, inputs[1]))
 
@@ -264,7 +285,7 @@ def own(output: Any) -> Any:
 
 @torch.no_grad()
 def _reuse(seen: Observation, leaves: Any) -> None:
-    """Other numbers in the tensors that went in: who kept one, or a view of it, where a copy was wanted holds these now."""
+    """Other numbers in the tensors that went in: who kept one, or a view of it, holds these now."""
     seen.output = own(seen.output)
     for leaf in tree_leaves(leaves):
         if isinstance(leaf, Tensor):
@@ -272,7 +293,7 @@ def _reuse(seen: Observation, leaves: Any) -> None:
 
 
 def _observe_backward(seen: Observation, leaves: Any, forbids: tuple[str, ...], counts: bool) -> None:
-    """Differentiates a fixed weighted sum of the output. It is counted as the call itself is, and an error is the student's."""
+    """Differentiates a fixed weighted sum of the output. It is counted as the call is, and errors are the student's."""
     inputs = [leaf for leaf in tree_leaves(leaves) if isinstance(leaf, Tensor) and leaf.requires_grad]
     outputs = [leaf for leaf in tree_leaves(seen.output) if isinstance(leaf, Tensor) and leaf.requires_grad]
     if not outputs:
@@ -344,7 +365,7 @@ def _active(observation: Active) -> Iterator[None]:
 
 
 class _Dispatched(TorchDispatchMode):
-    """Counts what reaches PyTorch's kernels, however the student's code spelt it, or only looks for what is forbidden."""
+    """Counts what reaches PyTorch's kernels, however it was spelt, or only looks for what is forbidden."""
 
     def __init__(self, seen: Observation, forbids: tuple[str, ...], counts: bool) -> None:
         super().__init__()
@@ -353,8 +374,8 @@ class _Dispatched(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """PyTorch would import its compiler, which takes more than a second, to keep it away from the method below. Who compiles
-        a function of their own has it imported, and is observed as well."""
+        """PyTorch would import its compiler, which takes more than a second, to keep it away from the method below. Who
+        compiles a function of their own has it imported, and is observed as well."""
         return False
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -425,7 +446,7 @@ class Known:
     """What there is to know of an operation of PyTorch's before it is called.
 
     makes: whether it makes a tensor, and returns neither a view of an old one nor an old one that it has changed.
-    flops: what gives the FLOPs of a call, from its arguments and `out_val`; None where an operation has none to count."""
+    flops: what gives the FLOPs of a call, from its arguments and `out_val`; None where there are none."""
 
     name: str
     makes: bool

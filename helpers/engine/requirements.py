@@ -1,4 +1,4 @@
-"""What is asked of a call besides equal values: properties of the output, behaviour on the way to it, and limits on its cost."""
+"""What is asked of a call besides equal values: properties of the output, behaviour on the way to it, its cost."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from .observe import Observation, TooManySteps
 
 @dataclass(frozen=True)
 class Property:
-    """Something that must hold of every output: `holds(output, *inputs)`. `note` says what is wrong where it doesn't, and
-    `example(output, *inputs)` where: a sentence about this very output, which a hidden case doesn't get."""
+    """Something that must hold of every output: `holds(output, *inputs)`. `note` says what is wrong where it doesn't,
+    and `example(output, *inputs)` where: a sentence about this very output, which a hidden case doesn't get."""
 
     label: str
     holds: Callable[..., bool]
@@ -34,7 +34,7 @@ class Property:
 
 @dataclass(frozen=True)
 class Behaviour:
-    """Something that must hold of how an output was made: `holds(observation)`. It is judged where the values are right."""
+    """Something that must hold of how an output was made: `holds(observation)`, where the values are right."""
 
     label: str
     holds: Callable[[Observation], bool]
@@ -55,7 +55,7 @@ def _true(question: Callable[[], bool], seen: Observation) -> bool:
 
 
 def exceeded_steps(seen: Observation) -> bool:
-    """Whether the call was stopped because it ran more lines of Python than it may: of its values nothing is known. (For `cost`.)"""
+    """Whether the call was stopped because it ran more lines of Python than it may. (For `cost`.)"""
     return seen.error is not None and seen.error.kind == TooManySteps.__name__
 
 

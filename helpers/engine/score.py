@@ -23,8 +23,18 @@ class Score(float):
     def __new__(cls, value: float, **_: Any) -> "Score":
         return super().__new__(cls, value)
 
-    def __init__(self, value: float, *, exercise: str, points: float, items: tuple[Item, ...] = (), diagnosis: str | None = None,
-                 message: str = "", pictures: tuple[Picture, ...] = (), parts: tuple["Score", ...] = ()) -> None:  # fmt: skip
+    def __init__(
+        self,
+        value: float,
+        *,
+        exercise: str,
+        points: float,
+        items: tuple[Item, ...] = (),
+        diagnosis: str | None = None,
+        message: str = "",
+        pictures: tuple[Picture, ...] = (),
+        parts: tuple["Score", ...] = (),
+    ) -> None:
         self.exercise, self.points, self.items = exercise, points, items
         self.diagnosis, self.message, self.pictures, self.parts = diagnosis, message, pictures, parts
 

@@ -1,7 +1,8 @@
-"""Attention in named steps. A wrong answer is the right one with a step changed (see families/), and two slips at once are two.
+"""Attention in named steps. A wrong answer is the right one with a step changed (see families/), and two slips at once
+are two.
 
-An exercise brings an adapter: a dataclass with the steps that its own form adds, and a function that builds the answer around
-them, `loop(**changed)`.
+An exercise brings an adapter: a dataclass with the steps that its own form adds, and a function that builds the answer
+around them, `loop(**changed)`.
 """
 
 import math
@@ -60,7 +61,7 @@ class Attention:
 def attend(
     steps: Attention, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, sizes: Sizes | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Output (…, n, d_v) and weights (…, n, m). mask: True where a key is visible. sizes: by default the width of q alone."""
+    """Output (…, n, d_v) and weights (…, n, m). mask: True where a key is visible. sizes: by default q's width."""
     sizes = sizes or Sizes(q.shape[-1])
     scores = steps.scale(steps.score(q, k), sizes)
     hidden = scores if mask is None else steps.hide(scores, mask)

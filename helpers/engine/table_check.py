@@ -1,4 +1,4 @@
-"""A check of a function that returns a table, a dict of rows: the card has a line for every row, so it says which one is off."""
+"""A check of a function that returns a table, a dict of rows: the card has a line for every row."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,11 +11,12 @@ from .score import Item
 
 
 class Table(Check):
-    """Compares row by row. A row is a tuple with one entry per column, or a number where there is one column; rows that nobody
-    asked for are ignored.
+    """Compares row by row. A row is a tuple with one entry per column, or a number where there is one column; rows that
+    nobody asked for are ignored.
 
-    follows: rows that are computed from others, each with a function of the student's rows and the inputs. Where it gives what the
-    student has, such a row earns its share though those others are off, if at least half of the others are right.
+    follows: rows that are computed from others, each with a function of the student's rows and the inputs. Where it
+    gives what the student has, such a row earns its share though those others are off, if at least half of the others
+    are right.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ def _entries(row: Any) -> tuple:
 
 
 def _gap(got: Any, expected: Any) -> str:
-    """How an entry is off. Of a growth the right one isn't told: it is the answer itself, where a number is only an example."""
+    """How an entry is off. Of a growth the right one isn't told: it is the answer, where a number is an example."""
     if isinstance(expected, str):
         if " or " in str(got):  # one of them may be the right one
             return f"it is off, though from this setting alone it could be {got}"
@@ -115,7 +116,7 @@ def in_rows(function: Callable, *rows: str) -> Callable[[Observation], bool]:
 
 
 def in_some_row(function: Callable, reference: Callable, *rows: str) -> Callable[[Observation], bool]:
-    """For `recognise`: one of the student's rows of these names is that of `function`, where that isn't the right one."""
+    """For `recognise`: one of the student's rows of these names is that of `function`, and not right."""
 
     def same(seen: Observation) -> bool:
         wrong, right = function(*seen.args), reference(*seen.args)

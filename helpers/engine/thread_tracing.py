@@ -1,5 +1,5 @@
-"""Threads and processes that a watched call starts: PyTorch's modes hold for one thread alone, so a new thread takes them along,
-and that one was started is written down. What a new process does can't be seen at all.
+"""Threads and processes that a watched call starts: PyTorch's modes hold for one thread alone, so a new thread takes
+them along, and that one was started is written down. What a new process does can't be seen at all.
 
 Only where a grader asks for it (`follow_threads`): nobody's own Jupyter is changed.
 """
@@ -19,7 +19,7 @@ _watching: list["Watch"] = []
 
 
 class Watch:
-    """One watched call. modes: makes the context managers that a thread of it must enter; away: whether it started any."""
+    """One watched call. modes: makes the context managers that a thread of it must enter; away: whether any started."""
 
     def __init__(self, modes: Callable[[], Sequence[AbstractContextManager]]):
         self.modes, self.away = modes, False

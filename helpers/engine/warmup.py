@@ -1,5 +1,6 @@
-"""A check that will be called many times with the same seed, as for every student of a class, does beforehand what is the same each
-time: it finds out what is right, and what each of its misconceptions does. It remembers that (see `Check.known`)."""
+"""A check that will be called many times with the same seed, as for every student of a class, does beforehand what is
+the same each time: it finds out what is right, and what each of its misconceptions does. It remembers that (see
+`Check.known`)."""
 
 import time
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ QUICK = 0.05  # seconds for a misconception: slower ones are tried when they are
 
 
 def rehearse(check: Check | CheckGroup, cases: Any, seed: int) -> Iterator[None]:
-    """Step by step, so that whoever has other things to do can do them in between. cases: hidden ones, as the check is given them."""
+    """Step by step, so that other things can be done in between. cases: hidden ones, as the check is given them."""
     if isinstance(check, CheckGroup):
         for name, part in check.parts.items():
             yield from rehearse(part, (cases or {}).get(name, ()), seed)

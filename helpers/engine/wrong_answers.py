@@ -1,5 +1,5 @@
-"""How a check lists its wrong answers: `key=answer`, or a family's slips in this exercise's form. Names and hints stand in the
-Markdown file beside the check (see hints.py)."""
+"""How a check lists its wrong answers: `key=answer`, or a family's slips in this exercise's form. Names and hints stand
+in the Markdown file beside the check (see hints.py)."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -27,7 +27,8 @@ class Wrong:
 
 
 class Slip:
-    """Steps of a right answer that are changed, as an attribute of a family: the same slip in every exercise with these steps.
+    """Steps of a right answer that are changed, as an attribute of a family: the same slip in every exercise with these
+    steps.
 
     variants: the same slip with other numbers in it. raises: the errors that it may stop with.
     """
@@ -43,7 +44,7 @@ class Slip:
         self.key, self.file = key, sys.modules[family.__module__].__dict__["__file__"]
 
     def made(self, make: Callable[..., Callable], **changes: Any) -> Wrong:
-        """The wrong answer that `make(**steps)` builds of it. changes: fields of Wrong that are otherwise in this exercise."""
+        """The wrong answer that `make(**steps)` builds of it. changes: fields of Wrong that differ here."""
         fields: dict[str, Any] = {
             "raises": self.raises,
             "variants": tuple(make(**steps) for steps in self.variants),
@@ -58,8 +59,13 @@ def slips(make: Callable[..., Callable], *which: Slip, **changes: Any) -> Iterat
     return (slip.made(make, **changes) for slip in which)
 
 
+def with_methods(right: type, **changed: Any) -> type:
+    """A class like `right` with some attributes changed: a wrong answer that has state."""
+    return type(right.__name__, (right,), {"__module__": right.__module__, "__changed__": changed, **changed})
+
+
 def wrong_answers(module_file: str, *others: Wrong | Misconception, **own: Callable | Wrong) -> list[Misconception]:
-    """The misconceptions of a check in the file `module_file`, in the order given. An exercise's own hint goes before a family's."""
+    """The misconceptions of a check in `module_file`, in order. An exercise's own hint goes before a family's."""
     keyed = [(one.key, one) if isinstance(one, Wrong) else ("", one) for one in others] + list(own.items())
     return [one if isinstance(one, Misconception) else _misconception(module_file, key, one) for key, one in keyed]
 

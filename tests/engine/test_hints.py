@@ -6,13 +6,14 @@ import zlib
 
 import pytest
 
+from autograder.course.standalone_source import splice
 from helpers.engine import families
 from helpers.engine.cases import random_case
 from helpers.engine.check import Check
 from helpers.engine.families.scale import Scale
 from helpers.engine.hints import PACKED, Hint, hints_beside, keys_beside
 from helpers.engine.steps import attention
-from helpers.engine.wrong_answers import Slip, Wrong, slips, wrong_answers
+from helpers.engine.wrong_answers import Slip, Wrong, slips, with_methods, wrong_answers
 from helpers.qkv_attention.attention import scaled_dot_product_attention
 
 TEXT = "## none: no scale\nDivide by\n√d.\n\n## twice: two scales\nOne is enough.\n"
@@ -59,6 +60,39 @@ def test_variants_are_a_mark():
     by_9 = attention(scale=lambda products, sizes: products / 3)
     assert check(by_9, points=1).diagnosis == "divided by the root of another number than d"
     assert check(attention(scale=lambda products, sizes: products * 3), points=1).diagnosis is None
+
+
+def test_an_answer_that_is_no_variant_of_itself_is_named_too():
+    """The mark of `Scale.power_before_division`: its answer divides by d/2, its one variant by 2d."""
+    check = Check(
+        scaled_dot_product_attention,
+        [random_case(n=5, m=7, d=6, d_v=3)],
+        wrong_answers(__file__, *slips(attention, Scale.power_before_division)),
+    )
+    for slip in (lambda products, sizes: products / (sizes.d_h / 2), lambda products, sizes: products / 2 / sizes.d_h):
+        assert check(attention(scale=slip), points=1).diagnosis == "the power taken before the division"
+
+
+class _Counter:
+    def __init__(self):
+        self.seen = 0
+
+    def count(self):
+        self.seen += self.step()
+        return self.seen
+
+    def step(self):
+        return 1
+
+
+def test_a_wrong_class_is_the_right_one_with_other_methods_also_in_a_cell():
+    def twice(self):
+        return 2 * _Counter.step(self)
+
+    wrong, space = with_methods(_Counter, step=twice), {}
+    exec(splice(with_methods(wrong, limit=7), "Counter"), space)
+    assert wrong().count() == space["Counter"]().count() == 2
+    assert space["Counter"].limit == 7 and "_Counter_for_Counter" in space
 
 
 def test_a_slip_is_no_step():

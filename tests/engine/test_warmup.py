@@ -35,13 +35,7 @@ def a_check(calls: list | None = None) -> Check:
 
 @pytest.mark.parametrize(
     "answer",
-    [
-        scaled,
-        unscaled,
-        lambda x, y: scaled(x, y).sum(),
-        lambda x, y: x + y,
-        lambda x, y: scaled(x, y).detach(),
-    ],
+    [scaled, unscaled, lambda x, y: scaled(x, y).sum(), lambda x, y: x + y, lambda x, y: scaled(x, y).detach()],
     ids=["right", "a known slip", "another shape", "raises", "no gradient"],
 )
 def test_a_rehearsed_check_says_the_same(answer):

@@ -12,7 +12,6 @@ from autograder.alternatives.beyond_quadratic.linear_attention import linear_att
 from helpers import check, plots
 from helpers.beyond_quadratic import decayed_attention, delta_rule, linear_attention, low_rank, sparse, variant_costs
 from helpers.beyond_quadratic.checks import delta_rule as delta_rule_checks
-from helpers.beyond_quadratic.checks import sparse as slips
 from helpers.beyond_quadratic.plots import variant_costs as variant_costs_drawn
 from helpers.engine.observe import observe
 
@@ -118,17 +117,11 @@ def test_a_right_output_at_the_wrong_price_is_named_and_keeps_part_of_the_points
     assert "Your output is right, but it costs too much" in score.message
 
 
-@pytest.mark.parametrize(
-    ("slip", "name"),
-    [
-        (slips.last_slot_missing, "the last slot of the window missing"),
-        (slips.start_counted_from_the_end, "the first windows go on at the end"),
-        (slips.ends_repeated, "end tokens counted several times"),
-    ],
-)
-def test_a_slip_keeps_its_name_where_a_wide_window_is_cut_first(slip, name):
-    score = check.local_attention(lambda q, k, v, w: slip(q, k, v, min(w, q.shape[-2] - 1)), points=8, seed=3)
-    assert score.diagnosis == name
+@pytest.mark.parametrize("key", ["last_slot_missing", "start_goes_on_at_end", "ends_repeated"])
+def test_a_slip_keeps_its_name_where_a_wide_window_is_cut_first(key):
+    slip = next(one for one in check.local_attention.misconceptions if one.key == key)
+    score = check.local_attention(lambda q, k, v, w: slip.function(q, k, v, min(w, q.shape[-2] - 1)), points=8, seed=3)
+    assert score.diagnosis == slip.name
 
 
 def test_windows_kept_from_an_earlier_call_are_called_so():
@@ -141,10 +134,7 @@ def test_windows_kept_from_an_earlier_call_are_called_so():
 
 
 def test_a_number_under_the_root_is_found_as_one_beside_it():
-    def rooted(q, k, v, beta):
-        k = k * torch.rsqrt(k.square().sum(-1, keepdim=True) + 1e-6)
-        return delta_rule_checks.walk(q, k, v, beta, delta_rule_checks._delta)
-
+    rooted = delta_rule_checks.delta(keys=lambda k: k * torch.rsqrt(k.square().sum(-1, keepdim=True) + 1e-6))
     assert check.delta_rule(rooted, points=8, seed=3).diagnosis == "a small number added to the length"
 
 

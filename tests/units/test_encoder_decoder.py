@@ -11,7 +11,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from helpers import check, plots
 from helpers.encoder_decoder import alignment, cost, decoding, layers, tasks, training
-from helpers.encoder_decoder.checks import training as training_check
+from helpers.encoder_decoder.checks import train_reversal as training_check
+from helpers.encoder_decoder.checks import trainings
 from helpers.encoder_decoder.model import END, PAD, START, EncoderDecoder
 from helpers.encoder_decoder.plots import alignment as alignment_pictures
 from helpers.encoder_decoder.plots import beam as beam_pictures
@@ -386,48 +387,52 @@ def counted_otherwise(over):
 
 
 TRAININGS = {
-    "trained_with_a_mean_over_padding": counted_otherwise(lambda target: target.numel() + len(target)),
-    "trained_with_a_sum_over_positions": counted_otherwise(len),
-    "trained_with_losses_from_before": going_on,
-    "trained_as_it_should_be": fit,
+    "mean_over_padding": counted_otherwise(lambda target: target.numel() + len(target)),
+    "sum_over_positions": counted_otherwise(len),
+    "losses_from_before": going_on,
+    "as_it_should_be": fit,
     "trained_to_pad": lambda *given: fit(*given, ignore=-100),
     "trained_to_copy": lambda sources, targets, words: fit(sources, sources, words),
     "trained_without_shift": lambda *given: fit(*given, force=unshifted),
     "trained_with_a_look_ahead": lambda *given: fit(*given, model=LooksAhead),
     "trained_two_ahead": lambda *given: fit(*given, force=training_check.two_ahead),
     "trained_without_end": lambda *given: fit(*given, force=training_check.without_end),
-    "trained_then_measured": measured_afterwards,
-    "trained_without_updates": lambda *given: fit(*given, updates=False),
+    "measured_afterwards": measured_afterwards,
+    "no_steps": lambda *given: fit(*given, updates=False),
     "trained_on_one_batch": lambda *given: fit(*given, batches=[0] * len(given[0])),
-    "trained_on_half": halved,
-    "trained_on_all_gradients": lambda *given: fit(*given, clear=False),
-    "trained_with_a_new_adam": lambda *given: fit(*given, anew=True),
-    "trained_with_dropout": lambda *given: fit(*given, dropout=0.1),
-    "trained_with_loud_embeddings": lambda *given: fit(*given, loud=True),
+    "some_losses": halved,
+    "steps_that_lead_nowhere": lambda *given: fit(*given, clear=False),
+    "new_adam": lambda *given: fit(*given, anew=True),
+    "dropout_left_on": lambda *given: fit(*given, dropout=0.1),
+    "loud_embeddings": lambda *given: fit(*given, loud=True),
 }
+
+
+CLAIMED = {wrong.key: wrong.function for wrong in training_check._train.misconceptions}
+CLAIMED["as_it_should_be"] = training_check.behaving()
 
 
 @pytest.mark.parametrize("name", TRAININGS)
 def test_what_a_slip_in_training_leads_to(name):
-    data = training_check.splitting()
-    told, claimed = (training_check._trained(f, *data) for f in (TRAININGS[name], getattr(training_check, name)))
+    data = trainings.splitting()
+    told, claimed = (trainings._trained(training, *data) for training in (TRAININGS[name], CLAIMED[name]))
     if name == "trained_with_a_look_ahead":  # what it writes is chance; that it sees what it should not is certain
         assert told[4] == claimed[4] == "the decoder sees later tokens"
-    elif name == "trained_with_a_sum_over_positions":  # four times a small number
-        assert told[6] == claimed[6] == training_check.SUM
+    elif name == "sum_over_positions":  # four times a small number
+        assert told[6] == claimed[6] == trainings.SUM
     else:
         assert told == claimed
 
 
 def test_a_model_that_a_second_training_changes_is_told_from_one_that_is_left_alone():
-    sources, unseen = training_check.splitting()
+    sources, unseen = trainings.splitting()
     same = EncoderDecoder(11, 11, d=32, h=2, d_ff=64, layers=1, dropout=0.0)
     for model, found in ((lambda *_, **__: same, True), (EncoderDecoder, False)):
-        first, _ = fit(*training_check._padded(sources[:1], 1), model=model)
-        said = training_check._asked_twice(first, unseen)
-        fit(*training_check._padded(sources[:1], 1), model=model)
-        kept = training_check._kept(said, training_check._asked_twice(first, unseen))
-        assert (kept == training_check.KEPT) is found
+        first, _ = fit(*trainings._padded(sources[:1], 1), model=model)
+        said = trainings._asked_twice(first, unseen)
+        fit(*trainings._padded(sources[:1], 1), model=model)
+        kept = trainings._kept(said, trainings._asked_twice(first, unseen))
+        assert (kept == trainings.KEPT) is found
 
 
 def small() -> training.Trained:

@@ -56,8 +56,4 @@ def cost_counted(n, m, d):
     }
 
 
-enc_dec_cost = {
-    "product by product": cost_by_products,
-    "lists": cost_as_lists,
-    "counted by PyTorch": cost_counted,
-}
+enc_dec_cost = {"product by product": cost_by_products, "lists": cost_as_lists, "counted by PyTorch": cost_counted}

@@ -1,25 +1,19 @@
-"""The check of the delta rule. Most slips are one line of the step from state to state, so they share the loop."""
+"""delta_rule: of v_t − k_t S_{t−1}, the value less what its key looks up, the part β_t is written to the state."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, RandomArg, explicit_case, normal
 from helpers.engine.check import Check
-from helpers.engine.common_misconceptions import (
-    in_single_precision,
-    written_for_one_batch_axis,
-    written_without_a_batch,
-)
-from helpers.engine.compare import agree, tolerance
-from helpers.engine.observe import Observation
-from helpers.engine.wrong_answers import Wrong, wrong_answers
+from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
 from ..delta_rule import delta_rule as reference
-from .decayed_attention import IN_THEIR_DTYPE, in_another_dtype
-from .sparse import changed_in_place, square_made
+from .recurrence import IN_THEIR_DTYPE, State, Walk, backwards, changed_in_place, in_another_dtype, outer, phi, walk
+from .sparse import ready_made, square_made
 
 __all__ = ["delta_rule"]
 
@@ -32,7 +26,7 @@ def strengths(*shape: int, low: float = 0.1, high: float = 1.0, dtype: torch.dty
 def few_keys(n: int, d: int, kinds: int, dtype: torch.dtype = torch.float32) -> RandomArg:
     """n keys of few directions, each with a length of its own: what stands under a key is written again and again."""
 
-    def draw(generator: torch.Generator) -> Tensor:
+    def draw(generator: Generator) -> Tensor:
         directions, lengths = torch.randn(kinds, d, generator=generator), 0.5 + torch.rand(n, 1, generator=generator)
         return (lengths * directions[torch.arange(n) % kinds]).to(dtype)
 
@@ -40,18 +34,7 @@ def few_keys(n: int, d: int, kinds: int, dtype: torch.dtype = torch.float32) -> 
 
 
 def written(
-    label: str,
-    n: int,
-    d: int,
-    d_v: int,
-    *,
-    batch: tuple = (),
-    scale: float = 1.0,
-    low: float = 0.1,
-    high: float = 1.0,
-    dtype: torch.dtype = torch.float32,
-    keys: RandomArg | None = None,
-    **limits,
+    label, n, d, d_v, *, batch=(), scale=1.0, low=0.1, high=1.0, dtype=torch.float32, keys=None, **limits
 ) -> Case:
     """A case; scale: that of the keys; low, high: the range of β."""
     q, v = normal(*batch, n, d, dtype=dtype), normal(*batch, n, d_v, dtype=dtype)
@@ -66,115 +49,65 @@ def long_written(n: int, d: int, d_v: int) -> Case:
     return written(label, n, d, d_v, dtype=torch.float64, max_flops=flops, max_elements=elements)
 
 
-def _unit(k) -> Tensor:
-    return k / k.norm(dim=-1, keepdim=True)
+def unit(x: Tensor) -> Tensor:
+    return x / x.norm(dim=-1, keepdim=True)
 
 
-def _outer(k, v) -> Tensor:
-    return k.mT @ v
+def as_it_is(x: Tensor) -> Tensor:
+    return x
 
 
-def walk(q, k, v, beta, step: Callable, before: bool = False, width: int = 0) -> Tensor:
-    """The loop over tokens. step: (state, k_t, v_t, β_t) → the next state. before: read before the step. width: that of the state, if it isn't d_v."""
-    state, outputs = k.new_zeros(*k.shape[:-2], k.shape[-1], width or v.shape[-1]), []
-    for t in range(q.shape[-2]):
-        q_t, k_t, v_t = (x[..., t : t + 1, :] for x in (q, k, v))
-        after = step(state, k_t, v_t, beta[..., t, None, None])
-        outputs.append(q_t @ (state if before else after))
-        state = after
-    return torch.cat(outputs, dim=-2)
+@dataclass(frozen=True)
+class Delta(Walk):
+    queries: Callable = as_it_is
+    keys: Callable = unit
+    values: Callable = as_it_is
+    strength: Callable = as_it_is
+    added: Callable = lambda state, k, v, b: b * outer(k, v - k @ state)
 
 
-def _delta(state, k, v, beta) -> Tensor:
-    return state + beta * _outer(k, v - k @ state)
+def delta(**changed: Callable) -> Callable:
+    steps = Delta(**changed)
+    return lambda q, k, v, beta: walk(steps, steps.queries(q), steps.keys(k), steps.values(v), steps.strength(beta))
 
 
-def by_step(step: Callable) -> Callable:
-    """A slip in the step; the keys are right."""
-    return lambda q, k, v, beta: walk(q, _unit(k), v, beta, step)
+def looked_up_with_query(q, k, v, beta) -> Tensor:
+    """What is looked up with the query stands beside the key, which is written."""
+    both, d = torch.cat([unit(k), q], dim=-1), k.shape[-1]
+    steps = Walk(
+        empty=lambda k, v: k.new_zeros(*k.shape[:-2], d, v.shape[-1]),
+        added=lambda state, k, v, b: b * outer(k[..., :d], v - k[..., d:] @ state),
+    )
+    return walk(steps, q, both, v, beta)
 
 
-def by_keys(keys: Callable) -> Callable:
-    """A slip in what is done to the keys; the step is right."""
-    return lambda q, k, v, beta: walk(q, keys(k), v, beta, _delta)
-
-
-def recalled_by_the_query(q, k, v, beta) -> Tensor:
-    k, state, outputs = _unit(k), k.new_zeros(*k.shape[:-2], k.shape[-1], v.shape[-1]), []
-    for t in range(q.shape[-2]):
-        q_t, k_t, v_t = (x[..., t : t + 1, :] for x in (q, k, v))
-        state = state + beta[..., t, None, None] * _outer(k_t, v_t - q_t @ state)
-        outputs.append(q_t @ state)
-    return torch.cat(outputs, dim=-2)
-
-
-def corrections_as_outputs(q, k, v, beta) -> Tensor:
-    k, state, outputs = _unit(k), k.new_zeros(*k.shape[:-2], k.shape[-1], v.shape[-1]), []
-    for t in range(q.shape[-2]):
-        k_t, v_t = k[..., t : t + 1, :], v[..., t : t + 1, :]
-        wrong_by = v_t - k_t @ state
-        outputs.append(wrong_by)
-        state = state + beta[..., t, None, None] * _outer(k_t, wrong_by)
-    return torch.cat(outputs, dim=-2)
-
-
-def normalised_output(q, k, v, beta) -> Tensor:
-    k = _unit(k)
-    return walk(q, k, v, beta, _delta) / (q * k.cumsum(-2)).sum(-1, keepdim=True)
-
-
-def one_state_for_the_batch(q, k, v, beta) -> Tensor:
-    axes = tuple(range(k.dim() - 2))
-
-    def step(state, k_t, v_t, b_t):
-        new = b_t * _outer(k_t, v_t - k_t @ state)
-        return state + (new.sum(axes, keepdim=True) if axes else new)
-
-    return walk(q, _unit(k), v, beta, step)
-
-
-def _written_values(k, v, beta) -> Tensor:
-    """All corrections at once, from a triangle of n × n."""
-    products = (beta[..., None] * (k @ k.mT)).tril(-1)
-    eye = torch.eye(k.shape[-2], dtype=k.dtype)
-    return torch.linalg.solve_triangular(eye + products, beta[..., None] * v, upper=False, unitriangular=True)
+def divided_by_normaliser(q, k, v, beta) -> Tensor:
+    return reference(q, k, v, beta) / (q * unit(k).cumsum(-2)).sum(-1, keepdim=True)
 
 
 def all_at_once(q, k, v, beta) -> Tensor:
-    k = _unit(k)
-    return (q @ k.mT).tril() @ _written_values(k, v, beta)
+    """All corrections from a triangle of n × n."""
+    k, eye = unit(k), torch.eye(k.shape[-2], dtype=k.dtype)
+    products = (beta[..., None] * (k @ k.mT)).tril(-1)
+    written = torch.linalg.solve_triangular(eye + products, beta[..., None] * v, upper=False, unitriangular=True)
+    return (q @ k.mT).tril() @ written
 
 
-def _longer(eps: float) -> tuple[Callable, Callable]:
-    """Keys divided by a length to which a number was added, outside of the root or inside."""
-    return (
-        lambda k: k / (k.norm(dim=-1, keepdim=True) + eps),
-        lambda k: k / (k.square().sum(-1, keepdim=True) + eps).sqrt(),
-    )
+def longer(length: Callable, eps: float) -> Callable:
+    """A number added to the keys' length."""
+    return delta(keys=lambda k: k / length(k, eps))
 
 
-def _number_added(seen: Observation) -> bool:
-    """A mark: the output is that of keys with one of the usual small numbers in their length, and one so small that it isn't seen is none."""
-    q, k, v, beta = seen.args
-    within, right = tolerance(seen.args), reference(*seen.args)
-    keys = (form(k) for eps in (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8) for form in _longer(eps))
-    outputs = (walk(q, one, v, beta, _delta) for one in keys)
-    return any(agree(seen.output, one, within) and not agree(one, right, within) for one in outputs)
+def outside_of_root(k: Tensor, eps: float) -> Tensor:
+    return k.norm(dim=-1, keepdim=True) + eps
 
 
-def state_changed_in_place(q, k, v, beta) -> Tensor:
-    k, outputs = _unit(k), []
-    state = k.new_zeros(*k.shape[:-2], k.shape[-1], v.shape[-1])
-    for t in range(q.shape[-2]):
-        q_t, k_t, v_t = (x[..., t : t + 1, :] for x in (q, k, v))
-        state += beta[..., t, None, None] * _outer(k_t, v_t - k_t @ state)
-        outputs.append(q_t @ state)
-    return torch.cat(outputs, dim=-2)
+def inside_of_root(k: Tensor, eps: float) -> Tensor:
+    return (k.square().sum(-1, keepdim=True) + eps).sqrt()
 
 
-def state_of_d_by_d(q, k, v, beta) -> Tensor:
-    return walk(q, _unit(k), v, beta, _delta, width=k.shape[-1])
-
+SMALL = (1e-6, 1e-3, 1e-4, 1e-5, 1e-7, 1e-8)
+LONGER = tuple(longer(length, eps) for eps in SMALL for length in (outside_of_root, inside_of_root))
 
 delta_rule = Check(
     reference=reference,
@@ -194,63 +127,51 @@ delta_rule = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        changed_in_place(state_changed_in_place),
+        changed_in_place(delta(join=lambda old, new: old.add_(new))),
         in_another_dtype(reference),
-        in_single_precision(reference),
-        written_for_one_batch_axis(reference),
-        written_without_a_batch(reference),
-        added_instead_corrected=by_step(lambda state, k, v, b: state + b * _outer(k, v)),
-        forgotten=by_step(lambda state, k, v, b: _delta(state, k, v, 1)),
-        keys_not_normalised=by_keys(lambda k: k),
-        only_on_new_value=by_step(lambda state, k, v, b: state + _outer(k, b * v - k @ state)),
-        only_on_old_value=by_step(lambda state, k, v, b: state + _outer(k, v - b * (k @ state))),
-        applied_twice=by_step(lambda state, k, v, b: state + b * _outer(b * k, v - k @ state)),
-        with_1_minus_instead=by_step(lambda state, k, v, b: _delta(state, k, v, 1 - b)),
-        state_read_before_token_written=lambda q, k, v, beta: walk(q, _unit(k), v, beta, _delta, before=True),
-        old_value_looked_up_with_query=recalled_by_the_query,
-        old_value_added_once_more=by_step(lambda state, k, v, b: state + b * _outer(k, v + k @ state)),
-        sign_correction_turned=by_step(lambda state, k, v, b: state - b * _outer(k, v - k @ state)),
-        everything_faded_not_only_what_stored=by_step(lambda state, k, v, b: (1 - b) * state + b * _outer(k, v)),
-        state_overwritten_by_correction=by_step(lambda state, k, v, b: b * _outer(k, v - k @ state)),
-        queries_normalised_as_well=lambda q, k, v, beta: walk(_unit(q), _unit(k), v, beta, _delta),
-        queries_normalised_instead_keys=lambda q, k, v, beta: walk(_unit(q), k, v, beta, _delta),
-        values_normalised=lambda q, k, v, beta: walk(q, _unit(k), _unit(v), beta, _delta),
-        small_number_added_length=Wrong(by_keys(_longer(1e-6)[0]), recognise=_number_added),
-        smallest_length_keys=by_keys(lambda k: k / k.norm(dim=-1, keepdim=True).clamp_min(1e-3)),
-        keys_divided_by_square_their_length=by_keys(lambda k: k / (k * k).sum(-1, keepdim=True)),
-        keys_divided_by_sum_their_absolute=by_keys(lambda k: k / k.abs().sum(-1, keepdim=True)),
-        keys_divided_by_root_d=by_keys(lambda k: k / k.shape[-1] ** 0.5),
-        keys_normalised_over_tokens=by_keys(lambda k: k / k.norm(dim=-2, keepdim=True)),
-        norms_axis_counted_from_front=by_keys(lambda k: F.normalize(k, dim=1)),
-        one_norm_all_keys=by_keys(lambda k: k / k.norm(dim=(-2, -1), keepdim=True)),
-        softmax_on_keys=by_keys(lambda k: k.softmax(-1)),
-        feature_map_linear_attention_on_keys=by_keys(lambda k: _unit(F.elu(k) + 1)),
-        feature_maps_on_queries_keys=lambda q, k, v, beta: walk(F.elu(q) + 1, _unit(F.elu(k) + 1), v, beta, _delta),
-        normalised_looking_up_not_writing=lambda q, k, v, beta: walk(
-            q, k, v, beta, lambda state, k, v, b: state + b * _outer(k, v - _unit(k) @ state)
-        ),
-        normalised_writing_not_looking_up=lambda q, k, v, beta: walk(
-            q, k, v, beta, lambda state, k, v, b: state + b * _outer(_unit(k), v - k @ state)
-        ),
-        one_all_tokens=lambda q, k, v, beta: walk(q, _unit(k), v, beta[..., :1].expand_as(beta), _delta),
-        second_sigmoid_on=lambda q, k, v, beta: walk(q, _unit(k), v, beta.sigmoid(), _delta),
-        divided_by_normaliser=normalised_output,
-        divided_by_root_d=lambda q, k, v, beta: walk(q / q.shape[-1] ** 0.5, _unit(k), v, beta, _delta),
-        corrections_returned=corrections_as_outputs,
-        read_with_key=lambda q, k, v, beta: walk(_unit(k), _unit(k), v, beta, _delta),
-        sequence_read_backwards=lambda q, k, v, beta: reference(*(x.flip(-2) for x in (q, k, v)), beta.flip(-1)).flip(
-            -2
-        ),
-        one_state_whole_batch=one_state_for_the_batch,
-        triangle_n_n=Wrong(all_at_once, cost=square_made),
-        state_d_d=Wrong(state_of_d_by_d, raises="RuntimeError"),
-        looked_up_value_cut_off_from_gradients=by_step(
-            lambda state, k, v, b: state + b * _outer(k, v - (k @ state).detach())
-        ),
-        state_cut_off_from_gradients_where_it=by_step(
-            lambda state, k, v, b: state + b * _outer(k, v - k @ state.detach())
-        ),
-        length_cut_off_from_gradients=by_keys(lambda k: k / k.norm(dim=-1, keepdim=True).detach()),
-        state_cut_off_from_gradients=by_step(lambda state, k, v, b: _delta(state.detach(), k, v, b)),
+        *ready_made(reference),
+        *slips(delta, State.read_before, State.overwritten, State.one_for_the_batch, State.d_by_d, State.cut_off),
+        backwards(reference),
+        # the correction
+        only_added=delta(added=lambda state, k, v, b: b * outer(k, v)),
+        old_value_added=delta(added=lambda state, k, v, b: b * outer(k, v + k @ state)),
+        sign_turned=delta(added=lambda state, k, v, b: -b * outer(k, v - k @ state)),
+        everything_faded=delta(faded=lambda state, b: (1 - b) * state, added=lambda state, k, v, b: b * outer(k, v)),
+        looked_up_with_query=looked_up_with_query,
+        lookup_cut_off=delta(added=lambda state, k, v, b: b * outer(k, v - (k @ state).detach())),
+        state_cut_off_at_lookup=delta(added=lambda state, k, v, b: b * outer(k, v - k @ state.detach())),
+        # β
+        beta_forgotten=delta(added=lambda state, k, v, b: outer(k, v - k @ state)),
+        beta_on_new_value=delta(added=lambda state, k, v, b: outer(k, b * v - k @ state)),
+        beta_on_old_value=delta(added=lambda state, k, v, b: outer(k, v - b * (k @ state))),
+        beta_twice=delta(strength=lambda beta: beta * beta),
+        one_minus_beta=delta(strength=lambda beta: 1 - beta),
+        one_beta=delta(strength=lambda beta: beta[..., :1].expand_as(beta)),
+        second_sigmoid=delta(strength=lambda beta: beta.sigmoid()),
+        # lengths
+        keys_as_they_are=delta(keys=as_it_is),
+        queries_too=delta(queries=unit),
+        queries_instead=delta(queries=unit, keys=as_it_is),
+        values_normalised=delta(values=unit),
+        number_added=Wrong(LONGER[0], variants=LONGER),
+        smallest_length=delta(keys=lambda k: k / k.norm(dim=-1, keepdim=True).clamp_min(1e-3)),
+        by_square_of_length=delta(keys=lambda k: k / (k * k).sum(-1, keepdim=True)),
+        by_sum_of_entries=delta(keys=lambda k: k / k.abs().sum(-1, keepdim=True)),
+        keys_by_root_of_d=delta(keys=lambda k: k / k.shape[-1] ** 0.5),
+        over_tokens=delta(keys=lambda k: k / k.norm(dim=-2, keepdim=True)),
+        axis_from_front=delta(keys=lambda k: F.normalize(k, dim=1)),
+        one_norm=delta(keys=lambda k: k / k.norm(dim=(-2, -1), keepdim=True)),
+        softmax_on_keys=delta(keys=lambda k: k.softmax(-1)),
+        feature_map_on_keys=delta(keys=lambda k: unit(phi(k))),
+        feature_maps=delta(queries=phi, keys=lambda k: unit(phi(k))),
+        normalised_to_look_up=delta(keys=as_it_is, added=lambda state, k, v, b: b * outer(k, v - unit(k) @ state)),
+        normalised_to_write=delta(keys=as_it_is, added=lambda state, k, v, b: b * outer(unit(k), v - k @ state)),
+        length_cut_off=delta(keys=lambda k: k / k.norm(dim=-1, keepdim=True).detach()),
+        # the output
+        divided_by_normaliser=divided_by_normaliser,
+        by_root_of_d=delta(queries=lambda q: q / q.shape[-1] ** 0.5),
+        corrections_returned=delta(read=lambda q, before, after, k, v: v - k @ before),
+        read_with_key=delta(read=lambda q, before, after, k, v: k @ after),
+        triangle=Wrong(all_at_once, cost=square_made),
     ),
 )

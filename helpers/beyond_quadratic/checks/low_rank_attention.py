@@ -1,4 +1,4 @@
-"""Checks of attention over a summary of the keys and values."""
+"""low_rank_attention: attention over r summaries of the keys and values, (E k, F v)."""
 
 import math
 from collections.abc import Callable
@@ -8,24 +8,31 @@ from torch import Tensor
 
 from helpers.engine.cases import Case, explicit_case, normal, random_case, whole
 from helpers.engine.check import Check
-from helpers.engine.common_misconceptions import (
-    attention,
-    in_single_precision,
-    power_before_division,
-    written_for_one_batch_axis,
-    written_without_a_batch,
-)
+from helpers.engine.common_misconceptions import power_before_division
+from helpers.engine.families.scale import Scale
+from helpers.engine.families.softmax import Softmax
 from helpers.engine.observe import Observation
-from helpers.engine.wrong_answers import Wrong, wrong_answers
+from helpers.engine.steps import attention
+from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
-from .. import low_rank
-from .sparse import all_pairs_scored, one_maximum, scaled_by_values, square_made
+from ..low_rank import low_rank_attention as reference
+from .sparse import Slots, all_pairs_scored, ready_made, square_made
 
 __all__ = ["low_rank_attention"]
 
 
-def features_projected(q, k, v, e, f):
-    return attention(q @ e.mT, k @ e.mT, v @ f.mT)
+def summary(
+    keys: Callable = lambda k, e, f: e @ k,
+    values: Callable = lambda v, e, f: f @ v,
+    queries: Callable = lambda q, v: q,
+    **changed: Callable,
+) -> Callable:
+    attended = attention(**changed)
+    return lambda q, k, v, e, f: attended(queries(q, v), keys(k, e, f), values(v, e, f))
+
+
+def features_projected(q, k, v, e, f) -> Tensor:
+    return attention()(q @ e.mT, k @ e.mT, v @ f.mT)
 
 
 def scores_projected(q, k, v, e, f) -> Tensor:
@@ -40,8 +47,31 @@ def both_projected_late(q, k, v, e, f) -> Tensor:
     return ((q @ k.mT) @ e.mT / math.sqrt(q.shape[-1])).softmax(-1) @ f @ v
 
 
+def scores_projected_by_rows(q, k, v, e, f) -> Tensor:
+    return torch.cat([scores_projected(row, k, v, e, f) for row in q.split(1, dim=-2)], dim=-2)
+
+
+def weights_projected(q, k, v, e, f) -> Tensor:
+    return (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1) @ e.mT @ (f @ v)
+
+
+def mean_of_stretches(x, e, f) -> Tensor:
+    r, m = e.shape
+    member = (torch.arange(m) * r // m == torch.arange(r)[:, None]).to(x)
+    return member / member.sum(-1, keepdim=True).clamp_min(1) @ x
+
+
+def to_sum_1(matrix: Tensor) -> Tensor:
+    return matrix / matrix.sum(-1, keepdim=True)
+
+
+def mixed_by_a_reshape(matrix: Tensor, x: Tensor) -> Tensor:
+    """Right for a single sequence."""
+    return (matrix @ x.reshape(x.shape[-2], -1)).reshape(*x.shape[:-2], len(matrix), x.shape[-1])
+
+
 def _exact_work(scores: bool, values: bool) -> Callable:
-    """A mark: an n × m matrix, and the FLOPs of projecting scores (or keys), and of projecting values late (or at once)."""
+    """A mark: an n × m matrix, and the FLOPs of projecting scores (or keys), and values late (or at once)."""
 
     def shown(seen: Observation) -> bool:
         q, k, v, e, _ = seen.args
@@ -58,56 +88,15 @@ def _summary_overflowed(seen: Observation) -> bool:
     return bool(seen.output.isnan().any() and (q @ (e @ k).mT).abs().max() / math.sqrt(q.shape[-1]) > 89)
 
 
-def summary_of_powers(q, k, v, e, f) -> Tensor:
-    powers = torch.exp(q @ (e @ k).mT / math.sqrt(q.shape[-1]))
-    return powers / powers.sum(-1, keepdim=True) @ (f @ v)
-
-
-def scores_projected_by_rows(q, k, v, e, f) -> Tensor:
-    return torch.cat([scores_projected(row, k, v, e, f) for row in q.split(1, dim=-2)], dim=-2)
-
-
-def weights_projected(q, k, v, e, f) -> Tensor:
-    return (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1) @ e.mT @ (f @ v)
-
-
-def pooled(q, k, v, e, f) -> Tensor:
-    r, m = e.shape
-    member = (torch.arange(m) * r // m == torch.arange(r)[:, None]).to(k)
-    member = member / member.sum(-1, keepdim=True).clamp_min(1)
-    return attention(q, member @ k, member @ v)
-
-
-def projected_and_restored(q, k, v, e, f) -> Tensor:
-    return attention(q, e.mT @ (e @ k), f.mT @ (f @ v))
-
-
-def batch_mixed_by_a_reshape(q, k, v, e, f) -> Tensor:
-    """Right for a single sequence."""
-    keys, values = (
-        (matrix @ x.reshape(x.shape[-2], -1)).reshape(*x.shape[:-2], len(e), x.shape[-1])
-        for matrix, x in ((e, k), (f, v))
-    )
-    return attention(q, keys, values)
-
-
 def _long(n: int, m: int, d: int, d_v: int, r: int) -> Case:
     """Twice what the four products need. Smaller inputs, or E k would make every softmax a choice."""
-    return random_case(
-        f"n = {n}, m = {m}, r = {r}: counted, O((n + m) r d)",
-        n=n,
-        m=m,
-        d=d,
-        d_v=d_v,
-        r=r,
-        scale=0.4,
-        max_flops=2 * 2 * (n + m) * r * (d + d_v),
-        max_elements=2 * max(n, m) * r * max(d, d_v),
-    )
+    label = f"n = {n}, m = {m}, r = {r}: counted, O((n + m) r d)"
+    limits = {"max_flops": 2 * 2 * (n + m) * r * (d + d_v), "max_elements": 2 * max(n, m) * r * max(d, d_v)}
+    return random_case(label, n=n, m=m, d=d, d_v=d_v, r=r, scale=0.4, **limits)
 
 
 low_rank_attention = Check(
-    reference=low_rank.low_rank_attention,
+    reference=reference,
     cases=[
         random_case(n=5, m=9, d=4, d_v=3, r=2),
         random_case(batch=(2, 3), n=4, m=8, d=3, d_v=5, r=6, dtype=torch.float64),
@@ -121,47 +110,34 @@ low_rank_attention = Check(
             "scores of several hundred", whole(5, 4), whole(7, 4), normal(7, 3), whole(3, 7, most=6), normal(3, 7)
         ),
         random_case(
-            batch=(2,),
-            n=3,
-            m=6,
-            d=4,
-            d_v=5,
-            r=2,
-            dtype=torch.float64,
+            "m = 6, r = 2: gradients, in float64",
+            **{"batch": (2,), "n": 3, "m": 6, "d": 4, "d_v": 5, "r": 2, "dtype": torch.float64},
             gradient=True,
-            label="m = 6, r = 2: gradients, in float64",
         ),
     ],
     misconceptions=wrong_answers(
         __file__,
-        power_before_division(low_rank.low_rank_attention),
-        in_single_precision(low_rank.low_rank_attention),
-        written_for_one_batch_axis(low_rank.low_rank_attention),
-        written_without_a_batch(low_rank.low_rank_attention),
-        scores_projected_instead_keys=Wrong(scores_projected, cost=_exact_work(scores=True, values=False)),
+        power_before_division(reference),
+        *ready_made(reference),
+        *slips(summary, Scale.none, Slots.by_width_of_values, Slots.axis_from_front),
+        *slips(summary, Softmax.over_queries, Softmax.one_maximum),
+        *slips(summary, Softmax.no_maximum, recognise=_summary_overflowed),
+        scores_projected=Wrong(scores_projected, cost=_exact_work(scores=True, values=False)),
         values_projected_last=Wrong(values_projected_last, cost=_exact_work(scores=False, values=True)),
-        hidden_n_m_matrix=Wrong(both_projected_late, cost=square_made),
-        every_key_scored_piece_by_piece=Wrong(scores_projected_by_rows, cost=all_pairs_scored),
-        features_projected_instead_positions=Wrong(features_projected, raises="RuntimeError"),
-        one_projection_both=lambda q, k, v, e, f: attention(q, e @ k, e @ v),
-        e_f_swapped=lambda q, k, v, e, f: attention(q, f @ k, e @ v),
-        keys_projected_but_not_values=Wrong(lambda q, k, v, e, f: attention(q, e @ k, v), raises="RuntimeError"),
-        queries_projected_too=Wrong(lambda q, k, v, e, f: attention(e @ q, e @ k, f @ v), raises="RuntimeError"),
-        weights_projected_instead_keys=weights_projected,
-        mean_over_stretches_instead_projection=pooled,
-        projected_down_up_again=projected_and_restored,
-        scaled_by_root_r=lambda q, k, v, e, f: attention(q * math.sqrt(q.shape[-1] / len(e)), e @ k, f @ v),
-        no_scale=lambda q, k, v, e, f: attention(q * math.sqrt(q.shape[-1]), e @ k, f @ v),
-        softmax_over_queries=lambda q, k, v, e, f: (q @ (e @ k).mT / math.sqrt(q.shape[-1])).softmax(-2) @ (f @ v),
-        rows_e_f_made_sum_1=lambda q, k, v, e, f: attention(
-            q, e / e.sum(-1, keepdim=True) @ k, f / f.sum(-1, keepdim=True) @ v
-        ),
-        rows_e_made_sum_1=lambda q, k, v, e, f: attention(q, e / e.sum(-1, keepdim=True) @ k, f @ v),
-        softmax_on_e_f=lambda q, k, v, e, f: attention(q, e.softmax(-1) @ k, f.softmax(-1) @ v),
-        scaled_by_width_values=lambda q, k, v, e, f: attention(scaled_by_values(q, v), e @ k, f @ v),
-        softmaxs_axis_counted_from_front=lambda q, k, v, e, f: attention(q, e @ k, f @ v, axis=1),
-        one_maximum_all_rows=lambda q, k, v, e, f: one_maximum(q @ (e @ k).mT / math.sqrt(q.shape[-1])) @ (f @ v),
-        sequences_batch_mixed_by_reshape=batch_mixed_by_a_reshape,
-        exponentials_out_range=Wrong(summary_of_powers, recognise=_summary_overflowed),
+        all_pairs=Wrong(both_projected_late, cost=square_made),
+        row_by_row=Wrong(scores_projected_by_rows, cost=all_pairs_scored),
+        features_projected=Wrong(features_projected, raises="RuntimeError"),
+        one_projection=summary(values=lambda v, e, f: e @ v),
+        swapped=summary(lambda k, e, f: f @ k, lambda v, e, f: e @ v),
+        values_as_they_are=Wrong(summary(values=lambda v, e, f: v), raises="RuntimeError"),
+        queries_too=Wrong(lambda q, k, v, e, f: reference(e @ q, k, v, e, f), raises="RuntimeError"),
+        weights_projected=weights_projected,
+        mean_of_stretches=summary(mean_of_stretches, mean_of_stretches),
+        down_and_up=summary(lambda k, e, f: e.mT @ (e @ k), lambda v, e, f: f.mT @ (f @ v)),
+        by_root_of_r=summary(scale=lambda products, sizes: products / math.sqrt(products.shape[-1])),
+        rows_sum_to_1=summary(lambda k, e, f: to_sum_1(e) @ k, lambda v, e, f: to_sum_1(f) @ v),
+        rows_of_e_sum_to_1=summary(lambda k, e, f: to_sum_1(e) @ k),
+        softmax_on_e_and_f=summary(lambda k, e, f: e.softmax(-1) @ k, lambda v, e, f: f.softmax(-1) @ v),
+        mixed_by_a_reshape=summary(lambda k, e, f: mixed_by_a_reshape(e, k), lambda v, e, f: mixed_by_a_reshape(f, v)),
     ),
 )

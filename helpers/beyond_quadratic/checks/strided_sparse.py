@@ -1,43 +1,42 @@
-"""The check of `strided_sparse`."""
+"""strided_sparse: a list of few keys for each token, by which two layers connect all pairs; attention over lists."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, RandomArg, as_float64, explicit_case, normal, random_case, whole
 from helpers.engine.check import Check, CheckGroup, Property
-from helpers.engine.common_misconceptions import (
-    attention,
-    in_single_precision,
-    power_before_division,
-    written_for_one_batch_axis,
-    written_without_a_batch,
-)
-from helpers.engine.wrong_answers import Wrong, wrong_answers
+from helpers.engine.common_misconceptions import power_before_division
+from helpers.engine.families.mask import Mask
+from helpers.engine.families.scale import Scale
+from helpers.engine.families.softmax import Softmax
+from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
 from .. import sparse
 from .sparse import (
-    _gathered,
-    _mix,
-    _powers,
-    _slots,
-    _slots_of,
+    Gathered,
+    Slots,
     all_pairs_scored,
+    attend_to,
     far_below,
-    gathered_from_a_view,
+    gathered,
     hidden_too_softly,
-    one_maximum,
     overflowed,
-    scaled_by_values,
+    pairs,
+    ready_made,
+    row_by_row,
     scores_of_all_pairs,
+    slots_of,
     square_made,
     square_on_the_way_back,
     with_a_token_of_zeros,
-    zeros_taken_for_empty,
 )
 
 __all__ = ["strided_sparse"]
+
+reference = sparse.gathered_attention
 
 
 def _lists(output) -> list[list[int]]:
@@ -98,90 +97,30 @@ def _reach(output, n: int) -> torch.Tensor:
     return one @ one > 0
 
 
-def strided_window_only(n) -> list[list[int]]:
-    step = math.isqrt(n - 1) + 1
-    return [[j for j in range(n) if abs(i - j) < step] for i in range(n)]
+def read_if(reads: Callable, stride: Callable = _ceil_sqrt) -> Callable:
+    """reads: (i, j, s) → whether token i reads token j, where s is the stride of n."""
+    return lambda n: [[j for j in range(n) if reads(i, j, stride(n))] for i in range(n)]
 
 
-def strided_column_only(n) -> list[list[int]]:
-    step = math.isqrt(n - 1) + 1
-    return [[j for j in range(n) if (i - j) % step == 0] for i in range(n)]
+def in_window(i: int, j: int, s: int) -> bool:
+    return abs(i - j) < s
 
 
-def one_hub(n) -> list[list[int]]:
-    return [list(range(n))] + [sorted({0, *range(max(i - 1, 0), min(i + 2, n))}) for i in range(1, n)]
+def in_column(i: int, j: int, s: int) -> bool:
+    return (i - j) % s == 0
 
 
-def half_a_window(n) -> list[list[int]]:
-    step = math.isqrt(n - 1) + 1
-    return [[j for j in range(n) if abs(i - j) <= step // 2 or (i - j) % step == 0] for i in range(n)]
-
-
-def window_behind(n) -> list[list[int]]:
-    step = math.isqrt(n - 1) + 1
-    return [[j for j in range(n) if 0 <= i - j < step or (i - j) % step == 0] for i in range(n)]
-
-
-def ends_of_whole_blocks(n) -> list[list[int]]:
-    step = math.isqrt(n - 1) + 1
-    return [
-        sorted({*range(i // step * step, min(i // step * step + step, n)), *range(step - 1, n, step)}) for i in range(n)
-    ]
-
-
-def fixed_stride(n) -> list[list[int]]:
-    return [[j for j in range(n) if abs(i - j) < 4 or (i - j) % 4 == 0] for i in range(n)]
+def up_to_last_whole_stride(n) -> list[list[int]]:
+    return read_if(lambda i, j, s: in_window(i, j, s) or (in_column(i, j, s) and j < n // s * s))(n)
 
 
 def listed_twice(n) -> list[list[int]]:
-    step = math.isqrt(n - 1) + 1
-    return [[j for j in range(n) if abs(i - j) < step] + [j for j in range(n) if (i - j) % step == 0] for i in range(n)]
+    return [one + other for one, other in zip(read_if(in_window)(n), read_if(in_column)(n), strict=True)]
 
 
 def beyond_the_ends(n) -> list[list[int]]:
-    step = math.isqrt(n - 1) + 1
-    return [sorted({*range(i - step + 1, i + step), *range(i % step, n, step)}) for i in range(n)]
-
-
-def column_backwards_only(n) -> list[list[int]]:
-    step = math.isqrt(n - 1) + 1
-    return [[j for j in range(n) if abs(i - j) < step or (j < i and (i - j) % step == 0)] for i in range(n)]
-
-
-def whole_strides_only(n) -> list[list[int]]:
-    step = math.isqrt(n - 1) + 1
-    return [
-        sorted({*range(max(i - step + 1, 0), min(i + step, n)), *range(i % step, n // step * step, step)})
-        for i in range(n)
-    ]
-
-
-def hubs_with_half_a_window(n) -> list[list[int]]:
-    step = math.isqrt(n - 1) + 1
-    return [sorted({*range(0, n, step), *range(max(i - step // 2, 0), min(i + step // 2 + 1, n))}) for i in range(n)]
-
-
-def window_of(n, left: int, right: int) -> list[list[int]]:
-    """The pattern with a window from i − left to i + right, both included."""
-    step = math.isqrt(n - 1) + 1
-    return [sorted({*range(max(i - left, 0), min(i + right + 1, n)), *range(i % step, n, step)}) for i in range(n)]
-
-
-def root_rounded_down_and_squared(n) -> list[list[int]]:
-    step = math.isqrt(n)
-    return [
-        sorted({*range(max(i - step + 1, 0), min(i + step, n)), *range(i % step, step * step, step)}) for i in range(n)
-    ]
-
-
-def blocks_with_leaders(n) -> list[list[int]]:
-    step = math.isqrt(n - 1) + 1
-    own = [set(range(i // step * step, min(i // step * step + step, n))) for i in range(n)]
-    return [sorted(keys | (set(range(0, n, step)) if i % step == 0 else set())) for i, keys in enumerate(own)]
-
-
-def without_itself(n) -> list[list[int]]:
-    return [[j for j in row if j != i] for i, row in enumerate(sparse.strided_keys(n))]
+    s = _ceil_sqrt(n)
+    return [sorted({*range(i - s + 1, i + s), *range(i % s, n, s)}) for i in range(n)]
 
 
 def _twice(seen) -> bool:
@@ -233,103 +172,82 @@ strided_keys = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        only_window=strided_window_only,
-        only_stride=strided_column_only,
-        everything_through_one_hub=Wrong(
-            one_hub,
+        only_window=read_if(in_window),
+        only_stride=read_if(in_column),
+        one_hub=Wrong(
+            read_if(lambda i, j, s: i == 0 or j == 0 or abs(i - j) <= 1),
             recognise=lambda seen: (
                 _most_keys(seen.output) == seen.args[0] and sum(map(len, seen.output)) < 8 * seen.args[0]
             ),
         ),
-        all_pairs=Wrong(
-            lambda n: [list(range(n)) for _ in range(n)],
-            recognise=lambda seen: min(map(len, seen.output)) == seen.args[0],
+        every_key=Wrong(
+            read_if(lambda i, j, s: True), recognise=lambda seen: min(map(len, seen.output)) == seen.args[0]
         ),
-        half_window=half_a_window,
-        window_that_looks_back_only=window_behind,
-        last_short_block_lost=ends_of_whole_blocks,
-        stride_that_doesnt_grow_with_n=fixed_stride,
-        column_that_looks_back_only=column_backwards_only,
-        keys_listed_twice=Wrong(listed_twice, recognise=_twice),
-        keys_beyond_ends=Wrong(beyond_the_ends, recognise=_outside),
-        column_that_ends_with_last_whole_stride=whole_strides_only,
-        window_one_token_short_on_right=lambda n: window_of(n, math.isqrt(n - 1), math.isqrt(n - 1) - 1),
-        window_one_token_short_on_left=lambda n: window_of(n, math.isqrt(n - 1) - 1, math.isqrt(n - 1)),
-        window_one_token_short_on_both_sides=lambda n: window_of(n, math.isqrt(n - 1) - 1, math.isqrt(n - 1) - 1),
-        column_up_square_rounded_root=root_rounded_down_and_squared,
-        blocks_that_meet_through_their_first=blocks_with_leaders,
-        hubs_with_half_window=hubs_with_half_a_window,
-        token_itself_left_out=without_itself,
+        half_window=read_if(lambda i, j, s: abs(i - j) <= s // 2 or in_column(i, j, s)),
+        window_back_only=read_if(lambda i, j, s: 0 <= i - j < s or in_column(i, j, s)),
+        last_block_lost=read_if(lambda i, j, s: i // s == j // s or j % s == s - 1),
+        fixed_stride=read_if(lambda i, j, s: abs(i - j) < 4 or (i - j) % 4 == 0),
+        column_back_only=read_if(lambda i, j, s: in_window(i, j, s) or (j < i and in_column(i, j, s))),
+        listed_twice=Wrong(listed_twice, recognise=_twice),
+        beyond_the_ends=Wrong(beyond_the_ends, recognise=_outside),
+        up_to_last_whole_stride=up_to_last_whole_stride,
+        short_on_right=read_if(lambda i, j, s: -s < j - i < s - 1 or in_column(i, j, s)),
+        short_on_left=read_if(lambda i, j, s: -s < i - j < s - 1 or in_column(i, j, s)),
+        short_on_both_sides=read_if(lambda i, j, s: in_window(i, j, s - 1) or in_column(i, j, s)),
+        up_to_rounded_square=read_if(
+            lambda i, j, s: in_window(i, j, s) or (in_column(i, j, s) and j < s * s), stride=math.isqrt
+        ),
+        blocks_meet_in_first=read_if(lambda i, j, s: i // s == j // s or i % s == j % s == 0),
+        hubs_with_half_window=read_if(lambda i, j, s: j % s == 0 or abs(i - j) <= s // 2),
+        itself_left_out=read_if(lambda i, j, s: i != j and (in_window(i, j, s) or in_column(i, j, s))),
     ),
 )
 
 
-def _table_mask(k, keys, allowed) -> Tensor:
-    mask = torch.zeros(len(keys), k.shape[-2], dtype=torch.bool)
-    for i, row in enumerate(keys):
-        mask[i, row[allowed[i]]] = True
-    return mask
+def _as_given(n: int, keys: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]:
+    return keys, allowed
 
 
-def table_through_a_mask(q, k, v, keys, allowed) -> Tensor:
-    return _gathered(q, k, v, *_slots_of(_table_mask(k, keys, allowed), keys.shape[1]))
+def listed(read: Callable = _as_given, **changed: Callable) -> Callable:
+    return gathered(read, **changed)
 
 
-def table_by_rows(q, k, v, keys, allowed) -> Tensor:
-    places = torch.arange(k.shape[-2])
-    masks = [(places[:, None] == row[taken]).any(-1) for row, taken in zip(keys, allowed)]
-    return torch.cat([attention(q[..., i : i + 1, :], k, v, mask=mask) for i, mask in enumerate(masks)], dim=-2)
+def in_list(i: int, j: Tensor, keys: Tensor, allowed: Tensor) -> Tensor:
+    return (j[:, None] == keys[i][allowed[i]]).any(-1)
 
 
-def slots_masked_late(q, k, v, keys, allowed) -> Tensor:
-    return _mix(_slots(q, k, keys).softmax(-1) * allowed, v, keys)
+def in_lists(i: Tensor, j: Tensor, keys: Tensor, allowed: Tensor) -> Tensor:
+    return torch.zeros(len(i), len(j)).scatter_add(1, keys, allowed.float()) > 0
 
 
-def slots_divided_again(q, k, v, keys, allowed) -> Tensor:
-    weights = _slots(q, k, keys).softmax(-1) * allowed
-    return _mix(weights / weights.sum(-1, keepdim=True), v, keys)
+def through_a_mask(q, k, v, keys, allowed) -> Tensor:
+    mask = in_lists(torch.arange(q.shape[-2]), torch.arange(k.shape[-2]), keys, allowed)
+    return attend_to(Gathered(), q, k, v, *slots_of(mask, keys.shape[1]))
 
 
-def table_for_one_batch_axis(q, k, v, keys, allowed) -> Tensor:
-    """The first axis is taken for the batch, whatever it is."""
-    rows = [_rows_of_one(q_b, k_b[keys], v_b[keys], allowed) for q_b, k_b, v_b in zip(q, k, v)]
-    return torch.stack(rows)
+def weights_taken_out(hidden, allowed, scores) -> Tensor:
+    weights = scores.softmax(-1) * allowed
+    return weights / weights.sum(-1, keepdim=True)
 
 
-def _rows_of_one(q, k, v, allowed) -> Tensor:
-    scores = (k @ q[..., None]).squeeze(-1) / math.sqrt(q.shape[-1])
-    return (scores.masked_fill(~allowed, -math.inf).softmax(-1)[..., None, :] @ v).squeeze(-2)
+def first_axis_is_the_batch(q, k, v, keys, allowed) -> Tensor:
+    steps = Gathered(keys_of=lambda k, table: k[table], values_of=lambda v, table: v[table])
+    return torch.stack([attend_to(steps, *one, keys, allowed) for one in zip(q, k, v, strict=True)])
 
 
-def emptied_by_another_slot(q, k, v, keys, allowed) -> Tensor:
+def emptied_by_another_slot(n, keys, allowed) -> tuple[Tensor, Tensor]:
     """A key is taken out where a slot that isn't allowed holds it too, as `mask.scatter_(1, keys, allowed)` may do."""
     named = ((keys[:, :, None] == keys[:, None]) & ~allowed[:, None]).any(-1)
-    return _mix(_slots(q, k, keys).masked_fill(~allowed | named, -math.inf).softmax(-1), v, keys)
+    return keys, allowed & ~named
 
 
-def first_slot_read(q, k, v, keys, allowed) -> Tensor:
-    taken = allowed | (torch.arange(keys.shape[1]) == 0)
-    return _mix(_slots(q, k, keys).masked_fill(~taken, -math.inf).softmax(-1), v, keys)
-
-
-def values_in_order(q, k, v, keys, allowed) -> Tensor:
-    weights = _slots(q, k, keys).masked_fill(~allowed, -math.inf).softmax(-1)
-    return weights @ v[..., : keys.shape[1], :]
-
-
-def keys_in_order(q, k, v, keys, allowed) -> Tensor:
-    scores = q @ k[..., : keys.shape[1], :].mT / math.sqrt(q.shape[-1])
-    return _mix(scores.masked_fill(~allowed, -math.inf).softmax(-1), v, keys)
-
-
-def table_of_the_first_query(q, k, v, keys, allowed) -> Tensor:
-    first = keys[:1].expand(keys.shape)
-    return _mix(_slots(q, k, first).masked_fill(~allowed, -math.inf).softmax(-1), v, first)
+def in_order(x: Tensor, keys: Tensor) -> Tensor:
+    return x[..., None, : keys.shape[1], :]
 
 
 def _table(n: int, m: int, c: int) -> tuple[RandomArg, RandomArg]:
-    """c slots for each of n queries. The first key stands in the last slot once more, and one of these two slots is allowed, either one; each
-    other is allowed more often than not."""
+    """c slots for each of n queries. The first key stands in the last slot once more, and one of these two slots is
+    allowed, either one; each other is allowed more often than not."""
 
     def keys(generator) -> Tensor:
         table = torch.stack([torch.randperm(m, generator=generator)[:c] for _ in range(n)])
@@ -349,14 +267,8 @@ def listed_keys(
     n: int, m: int, c: int, d: int, d_v: int, batch: tuple = (), scale: float = 1.0, label: str = "", **limits: int
 ) -> Case:
     words = label or f"n = {n}, m = {m}, c = {c}" + (f", batch = {'×'.join(map(str, batch))}" if batch else "")
-    return explicit_case(
-        words,
-        normal(*batch, n, d, scale=scale),
-        normal(*batch, m, d, scale=scale),
-        normal(*batch, m, d_v),
-        *_table(n, m, c),
-        **limits,
-    )
+    q, k = (normal(*batch, size, d, scale=scale) for size in (n, m))
+    return explicit_case(words, q, k, normal(*batch, m, d_v), *_table(n, m, c), **limits)
 
 
 def _half_of_them_long(generator: Generator) -> Tensor:
@@ -367,17 +279,13 @@ def _half_of_them_long(generator: Generator) -> Tensor:
 
 
 gathered_attention = Check(
-    reference=sparse.gathered_attention,
+    reference=reference,
     cases=[
         listed_keys(5, 9, 4, 3, 2),
         as_float64(listed_keys(6, 8, 3, 4, 5, batch=(2, 3))),
         listed_keys(4, 7, 5, 6, 3, scale=2.0, label="large scores"),
         listed_keys(
-            300,
-            350,
-            8,
-            4,
-            3,
+            *(300, 350, 8, 4, 3),
             label="n = 300, m = 350, c = 8: counted, O(n c d)",
             max_flops=2 * 2 * 300 * 8 * 7,
             max_elements=2 * 300 * 8 * 4,
@@ -403,57 +311,26 @@ gathered_attention = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        power_before_division(sparse.gathered_attention),
-        in_single_precision(sparse.gathered_attention),
-        written_for_one_batch_axis(sparse.gathered_attention),
-        written_without_a_batch(sparse.gathered_attention),
-        hidden_n_m_matrix=Wrong(
-            lambda q, k, v, keys, allowed: attention(q, k, v, mask=_table_mask(k, keys, allowed)),
-            cost=scores_of_all_pairs,
-        ),
-        keys_gathered_from_expanded_view=Wrong(gathered_from_a_view, cost=square_on_the_way_back),
-        table_all_pairs_beside_scores=Wrong(table_through_a_mask, cost=square_made),
-        every_key_scored_piece_by_piece=Wrong(table_by_rows, cost=all_pairs_scored),
-        empty_slots_that_take_part=lambda q, k, v, keys, allowed: _mix(_slots(q, k, keys).softmax(-1), v, keys),
-        empty_slots_with_score_0=lambda q, k, v, keys, allowed: _mix(
-            (_slots(q, k, keys) * allowed).softmax(-1), v, keys
-        ),
-        zeros_taken_empty_slots=zeros_taken_for_empty,
-        empty_slot_that_takes_away_key=emptied_by_another_slot,
-        first_slot_read_allowed_or_not=first_slot_read,
-        masked_after_softmax=slots_masked_late,
-        mask_turned_round=lambda q, k, v, keys, allowed: _mix(
-            _slots(q, k, keys).masked_fill(allowed, -math.inf).softmax(-1), v, keys
-        ),
-        values_taken_order=values_in_order,
-        keys_taken_order=keys_in_order,
-        first_querys_keys_all=table_of_the_first_query,
-        softmax_over_queries=lambda q, k, v, keys, allowed: _mix(
-            _slots(q, k, keys).masked_fill(~allowed, -math.inf).softmax(-2), v, keys
-        ),
-        no_scale=lambda q, k, v, keys, allowed: _mix(
-            (_slots(q, k, keys) * math.sqrt(q.shape[-1])).masked_fill(~allowed, -math.inf).softmax(-1), v, keys
-        ),
-        keys_clamped_number_queries=lambda q, k, v, keys, allowed: sparse.gathered_attention(
-            q, k, v, keys.clamp(0, q.shape[-2] - 1), allowed
-        ),
-        allowed_slots_expected_first=lambda q, k, v, keys, allowed: sparse.gathered_attention(
-            q, k, v, keys, allowed.sort(dim=-1, descending=True).values
-        ),
-        scaled_by_width_values=lambda q, k, v, keys, allowed: sparse.gathered_attention(
-            scaled_by_values(q, v), k, v, keys, allowed
-        ),
-        finite_number_empty_slots=Wrong(
-            lambda q, k, v, keys, allowed: _gathered(q, k, v, keys, allowed, hidden=-1e4),
-            recognise=hidden_too_softly(sparse.gathered_attention),
-        ),
-        masked_after_softmax_then_divided_again=slots_divided_again,
-        softmaxs_axis_counted_from_front=lambda q, k, v, keys, allowed: _gathered(q, k, v, keys, allowed, axis=1),
-        one_maximum_all_rows=lambda q, k, v, keys, allowed: _mix(one_maximum(_slots(q, k, keys), allowed), v, keys),
-        exponentials_out_range=Wrong(
-            lambda q, k, v, keys, allowed: _mix(_powers(_slots(q, k, keys), allowed), v, keys), recognise=overflowed
-        ),
-        indexed_with_exactly_one_batch_axis=Wrong(table_for_one_batch_axis, raises="IndexError"),
+        power_before_division(reference),
+        *ready_made(reference),
+        *slips(listed, Slots.from_a_view, cost=square_on_the_way_back),
+        *slips(listed, Mask.ignored, Mask.inverted, Mask.almost_zero, Mask.after_softmax, Softmax.over_queries),
+        *slips(listed, Scale.none, Slots.by_width_of_values, Slots.zeros_taken, Slots.axis_from_front),
+        *slips(listed, Slots.finite_number, recognise=hidden_too_softly(reference)),
+        *slips(listed, Slots.out_of_range, recognise=overflowed),
+        *slips(listed, Softmax.one_maximum),
+        all_pairs=Wrong(pairs(in_lists), cost=scores_of_all_pairs),
+        table_of_all_pairs=Wrong(through_a_mask, cost=square_made),
+        row_by_row=Wrong(row_by_row(in_list), cost=all_pairs_scored),
+        emptied_by_another_slot=listed(emptied_by_another_slot),
+        first_slot_read=listed(lambda n, keys, allowed: (keys, allowed | (torch.arange(keys.shape[1]) == 0))),
+        values_in_order=listed(values_of=in_order),
+        keys_in_order=listed(keys_of=in_order),
+        first_list_for_all=listed(lambda n, keys, allowed: (keys[:1].expand(keys.shape), allowed)),
+        clamped_to_queries=listed(lambda n, keys, allowed: (keys.clamp(0, n - 1), allowed)),
+        allowed_first=listed(lambda n, keys, allowed: (keys, allowed.sort(dim=-1, descending=True).values)),
+        weights_taken_out=listed(normalise=weights_taken_out),
+        first_axis_is_the_batch=Wrong(first_axis_is_the_batch, raises="IndexError"),
     ),
 )
 

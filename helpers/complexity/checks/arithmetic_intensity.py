@@ -1,4 +1,4 @@
-"""The check of `arithmetic_intensity`."""
+"""arithmetic_intensity: FLOPs of a matrix product for every byte that it moves."""
 
 import torch
 
@@ -13,8 +13,11 @@ from .. import costs
 __all__ = ["arithmetic_intensity"]
 
 
-def _intensity(n, m, k, size, flops=2.0):
-    return flops * n * m * k / ((n * m + m * k + n * k) * size)
+def intensity(size=lambda dtype: dtype.itemsize, flops=2.0):
+    return lambda n, m, k, dtype: flops * n * m * k / ((n * m + m * k + n * k) * size(dtype))
+
+
+right = intensity()
 
 
 def _result_in_float32(n, m, k, dtype):
@@ -31,9 +34,8 @@ def _near_in_float32(seen):
     return abs(seen.output - right) < 2**-21 * right and torch.tensor(seen.output).item() == seen.output
 
 
-def _by_a_list(n, m, k, dtype):
-    sizes = {torch.float64: 8, torch.float32: 4, torch.float16: 2, torch.bfloat16: 2, torch.int8: 1}
-    return _intensity(n, m, k, sizes[dtype])
+def from_a_list(dtype):
+    return {torch.float64: 8, torch.float32: 4, torch.float16: 2, torch.bfloat16: 2, torch.int8: 1}[dtype]
 
 
 arithmetic_intensity = Check(
@@ -49,27 +51,23 @@ arithmetic_intensity = Check(
     within=EXACT,
     misconceptions=wrong_answers(
         __file__,
-        per_element_instead_per_byte=lambda n, m, k, dtype: _intensity(n, m, k, 1),
-        bits_instead_bytes=lambda n, m, k, dtype: _intensity(n, m, k, 8 * dtype.itemsize),
-        with_4_bytes_whatever_dtype=lambda n, m, k, dtype: _intensity(n, m, k, 4),
-        bytes_per_flop=lambda n, m, k, dtype: 1 / _intensity(n, m, k, dtype.itemsize),
-        no_2_flops=lambda n, m, k, dtype: _intensity(n, m, k, dtype.itemsize, flops=1.0),
+        per_element=intensity(lambda dtype: 1),
+        bits=intensity(lambda dtype: 8 * dtype.itemsize),
+        four_bytes=intensity(lambda dtype: 4),
+        four_bytes_or_two=intensity(lambda dtype: 4 if dtype == torch.float32 else 2),
+        bytes_per_flop=lambda *sizes: 1 / right(*sizes),
+        elements_per_flop=lambda *sizes: 1 / intensity(lambda dtype: 1)(*sizes),
+        multiplied_by_bytes=intensity(lambda dtype: 1 / dtype.itemsize),
+        no_2=intensity(flops=1.0),
         result_not_written=lambda n, m, k, dtype: 2 * n * m * k / ((n * m + m * k) * dtype.itemsize),
-        multiplied_by_bytes=lambda n, m, k, dtype: _intensity(n, m, k, 1 / dtype.itemsize),
-        result_float32_whatever_dtype=Wrong(
+        result_in_float32=Wrong(
             _result_in_float32, recognise=lambda seen: agree(seen.output, _result_in_float32(*seen.args), EXACT)
         ),
-        with_4_bytes_or_2=lambda n, m, k, dtype: _intensity(n, m, k, 4 if dtype == torch.float32 else 2),
-        incomplete_list_dtypes=Wrong(_by_a_list, raises="KeyError"),
-        rounded_two_digits=lambda n, m, k, dtype: round(_intensity(n, m, k, dtype.itemsize), 2),
-        rounded_down_whole_number=lambda n, m, k, dtype: _intensity(n, m, k, dtype.itemsize) // 1,
-        only_floating_point_dtypes=Wrong(
-            lambda n, m, k, dtype: _intensity(n, m, k, torch.finfo(dtype).bits // 8), raises="TypeError"
-        ),
-        bits_from_torch_finfo=Wrong(
-            lambda n, m, k, dtype: _intensity(n, m, k, torch.finfo(dtype).bits), raises="TypeError"
-        ),
-        division_float32=Wrong(_in_float32, recognise=_near_in_float32),
-        elements_per_flop=lambda n, m, k, dtype: 1 / _intensity(n, m, k, 1),
+        incomplete_list=Wrong(intensity(from_a_list), raises="KeyError"),
+        only_floats=Wrong(intensity(lambda dtype: torch.finfo(dtype).bits // 8), raises="TypeError"),
+        bits_of_finfo=Wrong(intensity(lambda dtype: torch.finfo(dtype).bits), raises="TypeError"),
+        two_digits=lambda *sizes: round(right(*sizes), 2),
+        rounded_down=lambda *sizes: right(*sizes) // 1,
+        division_in_float32=Wrong(_in_float32, recognise=_near_in_float32),
     ),
 )

@@ -1,4 +1,4 @@
-"""The check of `channel_attention`."""
+"""channel_attention: FLOPs of attention between patches, and between channels."""
 
 from helpers.engine.cases import random_case
 from helpers.engine.check import Check
@@ -26,19 +26,19 @@ channel_attention = Check(
     within=EXACT,
     misconceptions=wrong_answers(
         __file__,
-        projections_left_out=lambda n, d, h: _axes(n, d, 4 * n * n * d, 4 * n * d * d // h, projections=0),
-        projections_on_one_side_only=lambda n, d, h: (8 * n * d * d + 4 * n * n * d, 4 * n * d * d // h),
-        heads_that_dont_divide_channels=lambda n, d, h: _axes(n, d, 4 * n * n * d, 4 * n * d * d),
-        h_taken_width_head=lambda n, d, h: _axes(n, d, 4 * n * n * d, 4 * n * d * h),
-        heads_that_divide_patches_cost_too=lambda n, d, h: _axes(n, d, 4 * n * n * d // h, 4 * n * d * d // h),
-        heads_that_multiply_cost=lambda n, d, h: _axes(n, d, 4 * n * n * d * h, 4 * n * d * d * h),
+        no_projections=lambda n, d, h: _axes(n, d, 4 * n * n * d, 4 * n * d * d // h, projections=0),
+        projections_on_one_side=lambda n, d, h: (8 * n * d * d + 4 * n * n * d, 4 * n * d * d // h),
+        channels_undivided=lambda n, d, h: _axes(n, d, 4 * n * n * d, 4 * n * d * d),
+        h_for_width=lambda n, d, h: _axes(n, d, 4 * n * n * d, 4 * n * d * h),
+        patches_divided_too=lambda n, d, h: _axes(n, d, 4 * n * n * d // h, 4 * n * d * d // h),
+        times_heads=lambda n, d, h: _axes(n, d, 4 * n * n * d * h, 4 * n * d * d * h),
         two_swapped=lambda n, d, h: _axes(n, d, 4 * n * d * d // h, 4 * n * n * d),
-        weighted_sum_forgotten=lambda n, d, h: _axes(n, d, 2 * n * n * d, 2 * n * d * d // h),
-        channels_width_d=lambda n, d, h: _axes(n, d, 4 * n * n * d, 4 * d**3 // h),
-        n_n_projections_channels=lambda n, d, h: (8 * n * d * d + 4 * n * n * d, 8 * n * n * d + 4 * n * d * d // h),
-        channels_one_head_only=lambda n, d, h: _axes(n, d, 4 * n * n * d, 4 * n * (d // h) ** 2),
-        patches_heads_full_width=lambda n, d, h: _axes(n, d, 4 * n * n * d * h, 4 * n * d * d // h),
-        three_projections_instead_four=lambda n, d, h: _axes(n, d, 4 * n * n * d, 4 * n * d * d // h, projections=6),
-        multiply_adds_instead_flops=lambda n, d, h: _axes(n, d, 2 * n * n * d, 2 * n * d * d // h, projections=4),
+        no_weighted_sum=lambda n, d, h: _axes(n, d, 2 * n * n * d, 2 * n * d * d // h),
+        width_d=lambda n, d, h: _axes(n, d, 4 * n * n * d, 4 * d**3 // h),
+        n_by_n_projections=lambda n, d, h: (8 * n * d * d + 4 * n * n * d, 8 * n * n * d + 4 * n * d * d // h),
+        one_head=lambda n, d, h: _axes(n, d, 4 * n * n * d, 4 * n * (d // h) ** 2),
+        full_width=lambda n, d, h: _axes(n, d, 4 * n * n * d * h, 4 * n * d * d // h),
+        three_projections=lambda n, d, h: _axes(n, d, 4 * n * n * d, 4 * n * d * d // h, projections=6),
+        multiply_adds=lambda n, d, h: _axes(n, d, 2 * n * n * d, 2 * n * d * d // h, projections=4),
     ),
 )

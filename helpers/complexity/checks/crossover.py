@@ -1,4 +1,4 @@
-"""The check of `crossover`."""
+"""crossover: the n at which attention costs as much as the rest of a layer."""
 
 from helpers.engine.cases import explicit_case
 from helpers.engine.check import Check
@@ -50,19 +50,17 @@ crossover = Check(
     within=EXACT,
     misconceptions=wrong_answers(
         __file__,
-        search_that_ends_too_early=Wrong(lambda d, d_ff: min(10**5, 2 * d + d_ff), recognise=_end_of_a_search),
-        nearly_crossing=Wrong(
-            _halved, recognise=lambda seen: 0 < abs(seen.output - costs.crossover(*seen.args)) < 0.01
-        ),
-        with_6d_whatever_ffn=lambda d, d_ff: 6 * d,
-        ffn_forgotten=lambda d, d_ff: 2 * d,
-        three_projections_instead_four=lambda d, d_ff: 1.5 * d + d_ff,
-        weighted_sum_forgotten=lambda d, d_ff: 4 * d + 2 * d_ff,
-        ffn_one_product=lambda d, d_ff: 2 * d + d_ff / 2,
-        n_d=lambda d, d_ff: d,
-        usual_ffn_where_there_none=lambda d, d_ff: 2 * d + (d_ff or 4 * d),
-        no_crossing_without_ffn=lambda d, d_ff: (2 * d + d_ff) * (d_ff > 0),
-        elements_moved_instead_flops=_equal_traffic,
-        projections_counted_half=lambda d, d_ff: d + d_ff,
+        ends_too_early=Wrong(lambda d, d_ff: min(10**5, 2 * d + d_ff), recognise=_end_of_a_search),
+        nearly=Wrong(_halved, recognise=lambda seen: 0 < abs(seen.output - costs.crossover(*seen.args)) < 0.01),
+        six_d=lambda d, d_ff: 6 * d,
+        no_ffn=lambda d, d_ff: 2 * d,
+        three_projections=lambda d, d_ff: 1.5 * d + d_ff,
+        no_weighted_sum=lambda d, d_ff: 4 * d + 2 * d_ff,
+        ffn_of_one_product=lambda d, d_ff: 2 * d + d_ff / 2,
+        n_is_d=lambda d, d_ff: d,
+        usual_ffn=lambda d, d_ff: 2 * d + (d_ff or 4 * d),
+        none_without_ffn=lambda d, d_ff: (2 * d + d_ff) * (d_ff > 0),
+        elements=_equal_traffic,
+        half_of_projections=lambda d, d_ff: d + d_ff,
     ),
 )

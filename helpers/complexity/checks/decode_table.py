@@ -1,171 +1,119 @@
-"""The check of `decode_table`."""
+"""decode_table: what one layer costs for one new token in each of b sequences, with a cache."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from helpers.engine.common_misconceptions import EXACT
-from helpers.engine.table_check import Table, column_sums, in_rows, in_some_row
-from helpers.engine.wrong_answers import Wrong, wrong_answers
+from helpers.engine.table_check import Table, column_sums
+from helpers.engine.wrong_answers import wrong_answers
 
-from .. import costs
-from .costs import LAYERS, PARTS, _doubled, _kept, _kept_sums, _one_dict, _summed, _training, _with
+from ..costs import decode_table as reference
+from .costs import LAYERS, PARTS, Layer, but, in_products, in_row, kept, one_dict, summed, sums_go_on, training
 
 __all__ = ["decode_table"]
 
 
-def _decode(
-    b, n, d, h, d_ff, *, madd=2, heads=None, seen=None, cached=None, weights=1, queries=1, projected=1, ffn_tokens=1
-):
-    """The decode table with one thing or another done wrong."""
-    heads, seen = h if heads is None else heads, n if seen is None else seen
-    cached = b * seen * d if cached is None else cached  # elements of the keys, and of the values
-    x, w, s = b * d, weights * d * d, b * heads * queries * seen
-    mix = madd * b * queries * seen * d
-    tokens = b * ffn_tokens
-    return _summed(
-        {
-            "qkv": (3 * madd * projected * x * d, 3 * (2 * projected * x + w)),
-            "scores": (mix, queries * x + cached + s),
-            "softmax": (0, 2 * s),
-            "weighted_sum": (mix, s + cached + queries * x),
-            "output": (madd * x * d, 2 * x + w),
-            "ffn": (2 * madd * tokens * d * d_ff, 2 * tokens * d + 2 * weights * d * d_ff + 2 * tokens * d_ff),
-        }
+@dataclass(frozen=True)
+class Decode:
+    """How often something counts."""
+
+    madd: Callable = lambda s: 2
+    heads: Callable = lambda s: s.h
+    seen: Callable = lambda s: s.n
+    cached: Callable = lambda s, seen: s.b * seen  # keys that are read, and values
+    weights: Callable = lambda s: 1
+    queries: Callable = lambda s: 1
+    projected: Callable = lambda s: 1
+    ffn_tokens: Callable = lambda s: 1
+    hidden: Callable = lambda s: s.d_ff
+
+
+def decode(**changed: Callable) -> Callable:
+    knobs = Decode(**changed)
+
+    def table(b, n, d, h, d_ff):
+        s = Layer(b, n, d, h, d_ff)
+        madd, seen, queries, projected, hidden = (
+            knob(s) for knob in (knobs.madd, knobs.seen, knobs.queries, knobs.projected, knobs.hidden)
+        )
+        x, w, pairs = b * d, knobs.weights(s) * d * d, b * knobs.heads(s) * queries * seen
+        mix, cached, tokens = madd * b * queries * seen * d, knobs.cached(s, seen) * d, b * knobs.ffn_tokens(s)
+        both = 2 * knobs.weights(s) * d * hidden
+        return summed(
+            {
+                "qkv": (3 * madd * projected * x * d, 3 * (2 * projected * x + w)),
+                "scores": (mix, queries * x + cached + pairs),
+                "softmax": (0, 2 * pairs),
+                "weighted_sum": (mix, pairs + cached + queries * x),
+                "output": (madd * x * d, 2 * x + w),
+                "ffn": (2 * madd * tokens * d * hidden, 2 * tokens * d + both + 2 * tokens * hidden),
+            }
+        )
+
+    return table
+
+
+def moved_less(rows, less, *names):
+    return {row: (rows[row][0], rows[row][1] - less) for row in names}
+
+
+def old_keys_projected_again(rows, s):
+    """And old values."""
+    (query, key), (new, old) = (
+        (2 * t * s.d * s.d for t in (s.b, s.b * s.n)),
+        (2 * t * s.d + s.d * s.d for t in (s.b, s.b * s.n)),
     )
+    return {"qkv": (query + 2 * key, new + 2 * old)}
 
 
-def _quadratic(b, n, d, h, d_ff):
-    return _decode(b, n, d, h, d_ff, queries=n)
+def rows_of_one_sequence(rows, s):
+    alone = decode()(1, s.n, s.d, s.h, s.d_ff)
+    return {row: (rows[row][0], alone[row][1]) for row in ("qkv", "output", "ffn")}
 
 
-def _all_over_again(b, n, d, h, d_ff):
-    return _training(b, n, d, h, d_ff)
+def old_total(s):
+    """That of the table of a forward pass over one token."""
+    return training()(s.b, 1, s.d, s.h, s.d_ff)["total"]
 
 
-def _cache_for_free(b, n, d, h, d_ff):
-    return _decode(b, n, d, h, d_ff, cached=0)
-
-
-def _shared_cache(b, n, d, h, d_ff):
-    return _decode(b, n, d, h, d_ff, cached=n * d)
-
-
-def _all_projected(b, n, d, h, d_ff):
-    return _decode(b, n, d, h, d_ff, projected=n)
-
-
-def _only_itself(b, n, d, h, d_ff):
-    return _decode(b, n, d, h, d_ff, seen=1)
-
-
-def _decode_without_heads(b, n, d, h, d_ff):
-    return _decode(b, n, d, h, d_ff, heads=1)
-
-
-def _decode_width_of_a_head(b, n, d, h, d_ff):
-    return _decode(b, n, d, d // h, d_ff)
-
-
-def _decode_usual_ffn(b, n, d, h, d_ff):
-    return _decode(b, n, d, h, 4 * d)
-
-
-def _decode_without_two(b, n, d, h, d_ff):
-    return _decode(b, n, d, h, d_ff, madd=1)
-
-
-def _weights_for_each_token(b, n, d, h, d_ff):
-    return _decode(b, n, d, h, d_ff, weights=b)
-
-
-def _ffn_of_all_tokens(b, n, d, h, d_ff):
-    return _decode(b, n, d, h, d_ff, ffn_tokens=n)
-
-
-def _one_more_key(b, n, d, h, d_ff):
-    return _decode(b, n, d, h, d_ff, seen=n + 1)
-
-
-def _softmax_of_one_key(b, n, d, h, d_ff):
-    return _with(_decode(b, n, d, h, d_ff), softmax=(0, 2 * b * h))
-
-
-def _old_total(b, n, d, h, d_ff):
-    return {**_decode(b, n, d, h, d_ff), "total": _training(b, 1, d, h, d_ff)["total"]}
-
-
-def _old_total_among_the_rows(b, n, d, h, d_ff):
-    rows, old = _decode(b, n, d, h, d_ff), _training(b, 1, d, h, d_ff)["total"]
-    return {**rows, "total": (rows["total"][0] + old[0], rows["total"][1] + old[1])}
-
-
-def _keys_and_values_again(b, n, d, h, d_ff):
-    one, all_ = (2 * t * d * d for t in (b, b * n)), (2 * t * d + d * d for t in (b, b * n))
-    (query, key), (new, old) = one, all_
-    return _with(_decode(b, n, d, h, d_ff), qkv=(query + 2 * key, new + 2 * old))
-
-
-def _own_key_not_read(b, n, d, h, d_ff):
-    rows = _decode(b, n, d, h, d_ff)
-    less = {row: (rows[row][0], rows[row][1] - b * d) for row in ("scores", "weighted_sum")}
-    return _with(rows, **less)
-
-
-def _one_key_less(b, n, d, h, d_ff):
-    return _decode(b, n, d, h, d_ff, seen=n - 1)
-
-
-def _cache_written(b, n, d, h, d_ff):
-    rows = _decode(b, n, d, h, d_ff)
-    return _with(rows, qkv=(rows["qkv"][0], rows["qkv"][1] + 2 * b * d))
-
-
-def _rows_of_one_sequence(b, n, d, h, d_ff):
-    rows, alone = _decode(b, n, d, h, d_ff), _decode(1, n, d, h, d_ff)
-    return _with(rows, **{row: (rows[row][0], alone[row][1]) for row in ("qkv", "output", "ffn")})
-
-
-def _softmax_read_alone(b, n, d, h, d_ff):
-    return _with(_decode(b, n, d, h, d_ff), softmax=(0, b * h * n))
+def with_old_total(rows, s):
+    return {"total": tuple(one + other for one, other in zip(rows["total"], old_total(s), strict=True))}
 
 
 decode_table = Table(
-    reference=costs.decode_table,
+    reference=reference,
     columns=PARTS,
     follows={"total": column_sums},
-    drive=_kept,
+    drive=kept,
     cases=LAYERS,
     within=EXACT,
     misconceptions=wrong_answers(
         __file__,
-        _kept_sums(costs.decode_table),
-        quadratic_n=Wrong(_quadratic, recognise=in_rows(_quadratic, "softmax")),
-        everything_computed_again=Wrong(_all_over_again, recognise=in_rows(_all_over_again, "output")),
-        old_tokens_projected_again=Wrong(_all_projected, recognise=in_rows(_all_projected, "qkv")),
-        ffn_over_all_tokens=Wrong(_ffn_of_all_tokens, recognise=in_rows(_ffn_of_all_tokens, "ffn")),
-        cache_that_read_free=Wrong(_cache_for_free, recognise=in_rows(_cache_for_free, "scores")),
-        one_cache_all_sequences=Wrong(_shared_cache, recognise=in_rows(_shared_cache, "scores")),
-        new_token_that_sees_only_itself=Wrong(_only_itself, recognise=in_rows(_only_itself, "scores")),
-        one_key_too_many=Wrong(_one_more_key, recognise=in_rows(_one_more_key, "scores")),
-        one_dict_all_calls=Wrong(
-            _one_dict(costs.decode_table), recognise=in_rows(_doubled(costs.decode_table), "qkv", "scores", "softmax")
+        sums_go_on(reference),
+        one_dict(reference),
+        quadratic=in_row("softmax", decode(queries=lambda s: s.n)),
+        all_over_again=in_row("output", training()),
+        old_tokens_projected=in_row("qkv", decode(projected=lambda s: s.n)),
+        ffn_of_all_tokens=in_row("ffn", decode(ffn_tokens=lambda s: s.n)),
+        cache_for_free=in_row("scores", decode(cached=lambda s, seen: 0)),
+        one_cache=in_row("scores", decode(cached=lambda s, seen: s.n)),
+        only_itself=in_row("scores", decode(seen=lambda s: 1)),
+        one_key_more=in_row("scores", decode(seen=lambda s: s.n + 1)),
+        one_key_less=in_row("scores", decode(seen=lambda s: s.n - 1)),
+        own_key_free=in_row(
+            "scores", but(decode(), lambda rows, s: moved_less(rows, s.b * s.d, "scores", "weighted_sum"))
         ),
-        one_key_too_few=Wrong(_one_key_less, recognise=in_rows(_one_key_less, "scores")),
-        new_tokens_own_key_free=Wrong(_own_key_not_read, recognise=in_rows(_own_key_not_read, "scores")),
-        softmax_over_one_key=Wrong(_softmax_of_one_key, recognise=in_rows(_softmax_of_one_key, "softmax")),
-        softmax_that_reads_doesnt_write=Wrong(_softmax_read_alone, recognise=in_rows(_softmax_read_alone, "softmax")),
-        old_keys_values_projected_again=Wrong(_keys_and_values_again, recognise=in_rows(_keys_and_values_again, "qkv")),
-        cache_written_beside_projections=Wrong(_cache_written, recognise=in_rows(_cache_written, "qkv")),
-        total_another_table=Wrong(_old_total, recognise=in_rows(_old_total, "total")),
-        old_total_among_rows=Wrong(_old_total_among_the_rows, recognise=in_rows(_old_total_among_the_rows, "total")),
-        score_rows_without_heads=Wrong(_decode_without_heads, recognise=in_rows(_decode_without_heads, "softmax")),
-        h_taken_width_head=Wrong(_decode_width_of_a_head, recognise=in_rows(_decode_width_of_a_head, "softmax")),
-        with_4d_whatever_d_ff=Wrong(_decode_usual_ffn, recognise=in_rows(_decode_usual_ffn, "ffn")),
-        weights_read_once_each_sequence=Wrong(
-            _weights_for_each_token,
-            recognise=in_some_row(_weights_for_each_token, costs.decode_table, "qkv", "output", "ffn"),
-        ),
-        rows_one_sequence_only=Wrong(
-            _rows_of_one_sequence,
-            recognise=in_some_row(_rows_of_one_sequence, costs.decode_table, "qkv", "output", "ffn"),
-        ),
-        n_m_k_without_2=Wrong(_decode_without_two, recognise=in_rows(_decode_without_two, "output")),
+        softmax_of_one_key=in_row("softmax", but(decode(), lambda rows, s: {"softmax": (0, 2 * s.b * s.h)})),
+        softmax_read_alone=in_row("softmax", but(decode(), lambda rows, s: {"softmax": (0, s.b * s.h * s.n)})),
+        old_keys_projected_again=in_row("qkv", but(decode(), old_keys_projected_again)),
+        cache_written=in_row("qkv", but(decode(), lambda rows, s: moved_less(rows, -2 * s.b * s.d, "qkv"))),
+        old_total=in_row("total", but(decode(), lambda rows, s: {"total": old_total(s)})),
+        old_total_among_rows=in_row("total", but(decode(), with_old_total)),
+        no_heads=in_row("softmax", decode(heads=lambda s: 1)),
+        width_of_head=in_row("softmax", decode(heads=lambda s: s.d // s.h)),
+        usual_ffn=in_row("ffn", decode(hidden=lambda s: 4 * s.d)),
+        weights_for_each_sequence=in_products(reference, decode(weights=lambda s: s.b)),
+        rows_of_one_sequence=in_products(reference, but(decode(), rows_of_one_sequence)),
+        no_2=in_row("output", decode(madd=lambda s: 1)),
     ),
 )

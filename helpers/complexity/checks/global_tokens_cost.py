@@ -1,4 +1,4 @@
-"""The check of `global_tokens_cost`."""
+"""global_tokens_cost: FLOPs of windows of w keys with g global tokens beside the text."""
 
 from helpers.engine.cases import random_case
 from helpers.engine.check import Check
@@ -28,21 +28,21 @@ global_tokens_cost = Check(
     within=EXACT,
     misconceptions=wrong_answers(
         __file__,
-        global_tokens_that_nobody_reads=lambda n, w, g, d: 4 * d * (n * w + g * (n + g)),
-        global_tokens_that_read_nothing=lambda n, w, g, d: 4 * d * n * (w + g),
-        global_tokens_that_see_only_ordinary=lambda n, w, g, d: 4 * d * (n * (w + g) + g * n),
-        global_tokens_that_see_no_other_global=lambda n, w, g, d: 4 * d * (n * (w + g) + g * (n + 1)),
-        w_1_keys_where_w_even=lambda n, w, g, d: 4 * d * (n * (w // 2 * 2 + 1 + g) + g * (n + g)),
-        never_more_than_n_keys=lambda n, w, g, d: 4 * d * (n * min(w + g, n) + g * (n + g)),
+        globals_not_read=lambda n, w, g, d: 4 * d * (n * w + g * (n + g)),
+        globals_read_nothing=lambda n, w, g, d: 4 * d * n * (w + g),
+        globals_see_ordinary=lambda n, w, g, d: 4 * d * (n * (w + g) + g * n),
+        globals_see_no_other=lambda n, w, g, d: 4 * d * (n * (w + g) + g * (n + 1)),
+        one_more_if_even=lambda n, w, g, d: 4 * d * (n * (w // 2 * 2 + 1 + g) + g * (n + g)),
+        at_most_n=lambda n, w, g, d: 4 * d * (n * min(w + g, n) + g * (n + g)),
         only_windows=lambda n, w, g, d: 4 * d * n * w,
-        every_token_with_every_token=lambda n, w, g, d: 4 * d * (n + g) ** 2,
-        global_tokens_with_window_only=lambda n, w, g, d: 4 * d * (n + g) * (w + g),
-        weighted_sum_forgotten=lambda n, w, g, d: 2 * d * (n * (w + g) + g * (n + g)),
-        global_tokens_taken_from_n=lambda n, w, g, d: 4 * d * ((n - g) * (w + g) + g * n),
-        windows_cut_at_ends=_cut_window,
-        windows_w_over_over_2_each_side_cut_at=lambda n, w, g, d: _cut_window(n, w, g, d, low=w // 2),
-        token_itself_added_window=lambda n, w, g, d: 4 * d * (n * (w + 1 + g) + g * (n + g)),
-        w_tokens_each_side=lambda n, w, g, d: 4 * d * (n * (2 * w + 1 + g) + g * (n + g)),
-        multiply_adds_instead_flops=lambda n, w, g, d: d * (n * (w + g) + g * (n + g)),
+        all_pairs=lambda n, w, g, d: 4 * d * (n + g) ** 2,
+        globals_with_window=lambda n, w, g, d: 4 * d * (n + g) * (w + g),
+        no_weighted_sum=lambda n, w, g, d: 2 * d * (n * (w + g) + g * (n + g)),
+        globals_among_n=lambda n, w, g, d: 4 * d * ((n - g) * (w + g) + g * n),
+        cut_at_ends=_cut_window,
+        wider_and_cut=lambda n, w, g, d: _cut_window(n, w, g, d, low=w // 2),
+        itself_added=lambda n, w, g, d: 4 * d * (n * (w + 1 + g) + g * (n + g)),
+        w_each_side=lambda n, w, g, d: 4 * d * (n * (2 * w + 1 + g) + g * (n + g)),
+        multiply_adds=lambda n, w, g, d: d * (n * (w + g) + g * (n + g)),
     ),
 )

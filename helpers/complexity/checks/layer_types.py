@@ -1,4 +1,4 @@
-"""Check of how seven kinds of layers grow: exponents are fitted at large sizes, so constants and smaller terms don't count."""
+"""layer_types: how seven kinds of layers grow. Exponents are fitted at large sizes, so smaller terms don't count."""
 
 import functools
 import math
@@ -22,7 +22,8 @@ NAMES = ("n", "d", "k", "r")
 
 
 def _grown(table: Callable, n: float, d: float, k: float, r: float) -> dict[str, tuple[str, ...]]:
-    """The growth of every entry, in words, around these sizes and with n and d exchanged: n² d + n d² shows in one of the two alone."""
+    """The growth of every entry, in words, around these sizes and with n and d exchanged: n² d + n d² shows in one of
+    the two alone."""
     table = _kept(table)
     here, there = dict(zip(NAMES, (n, d, k, r), strict=True)), dict(zip(NAMES, (d, n, k, r), strict=True))
     base = table(*here.values())
@@ -32,7 +33,8 @@ def _grown(table: Callable, n: float, d: float, k: float, r: float) -> dict[str,
 
 
 def _kept(table: Callable) -> Callable:
-    """The tables of all sizes that are asked for again, as they were when they were made: an answer may fill one dict for all of them."""
+    """The tables of all sizes that are asked for again, as they were when they were made: an answer may fill one dict
+    for all of them."""
     return functools.cache(lambda *sizes: _copied(table(*sizes)))
 
 
@@ -58,10 +60,9 @@ def _either(one: str, other: str) -> str:
     return none or (one if one == other else " or ".join(sorted((one, other))))
 
 
-def _types(n, d, k, r, wrong):
-    """The right table with one row, or more, in place of the right ones."""
+def right(n, d, k, r):
     log, root = math.log2(n), math.sqrt(n)
-    right = {
+    return {
         "recurrent": (n * d * d, n, n),
         "convolution": (k * n * d * d, 1, log / math.log2(k)),
         "self-attention": (n * n * d, 1, 1),
@@ -70,12 +71,26 @@ def _types(n, d, k, r, wrong):
         "low-rank": (n * r * d, 1, 1),
         "linear": (n * d * d, 1, 1),
     }
-    return {**right, **wrong}
 
 
-def _is(row: str, column: int, *words: str) -> Callable:
-    """For `recognise`: this entry of the student's table grows in one of these ways."""
-    return lambda seen: seen.output[row][column] in words
+COST, STEPS_IN_ORDER, PATH = range(3)
+
+
+def entry(row: str, column: int, wrong: Callable, *words: str) -> Wrong:
+    """The right table with one entry that is another; and a student's that grows in one of these ways."""
+
+    def table(n, d, k, r):
+        rows = right(n, d, k, r)
+        entries = (*rows[row][:column], wrong(n, d, k, r), *rows[row][column + 1 :])
+        return {**rows, row: entries}
+
+    return Wrong(table, recognise=lambda seen: seen.output[row][column] in words)
+
+
+def projections_wherever_attention_is(n, d, k, r):
+    rows = right(n, d, k, r)
+    others = {row: (rows[row][0] + n * d * d, *rows[row][1:]) for row in ("strided sparse", "low-rank", "lsh")}
+    return {**rows, **others}
 
 
 def _with_projections(seen) -> bool:
@@ -87,7 +102,7 @@ def token_by_token(n, d, k, r):
     cost = steps = 0
     for _ in range(int(n)):
         cost, steps = cost + d * d, steps + 1
-    return _types(n, d, k, r, {"recurrent": (cost, steps, n)})
+    return {**right(n, d, k, r), "recurrent": (cost, steps, n)}
 
 
 def in_float32(n, d, k, r):
@@ -116,122 +131,37 @@ layer_types = Table(
     ],
     misconceptions=wrong_answers(
         __file__,
-        loop_that_doesnt_come_end=Wrong(token_by_token, cost=exceeded_steps),
-        costs_that_infinite=Wrong(
+        endless_loop=Wrong(token_by_token, cost=exceeded_steps),
+        infinite_costs=Wrong(
             in_float32, recognise=lambda seen: all(cost == INFINITE for cost, *_ in seen.output.values())
         ),
-        n_d_swapped_self_attention=Wrong(
-            lambda n, d, k, r: _types(n, d, k, r, {"self-attention": (n * d * d, 1, 1)}),
-            recognise=_is("self-attention", 0, "n d²"),
-        ),
-        projections_counted_self_attention=Wrong(
-            lambda n, d, k, r: _types(n, d, k, r, {"self-attention": (n * n * d + 4 * n * d * d, 1, 1)}),
-            recognise=_is("self-attention", 0, "n d² or n² d"),
-        ),
-        projections_counted_where_attention=Wrong(
-            lambda n, d, k, r: _types(
-                n,
-                d,
-                k,
-                r,
-                {
-                    "strided sparse": (n * math.sqrt(n) * d + n * d * d, 1, 1),
-                    "low-rank": (n * r * d + n * d * d, 1, 1),
-                    "lsh": (n * math.log2(n) * d + n * d * d, math.log2(n), math.log2(n)),
-                },
-            ),
-            recognise=_with_projections,
-        ),
-        d_forgotten_self_attention=Wrong(
-            lambda n, d, k, r: _types(n, d, k, r, {"self-attention": (n * n, 1, 1)}),
-            recognise=_is("self-attention", 0, "n²"),
-        ),
-        recurrent_step_that_linear_d=Wrong(
-            lambda n, d, k, r: _types(n, d, k, r, {"recurrent": (n * d, n, n)}), recognise=_is("recurrent", 0, "n d")
-        ),
-        recurrent_layer_one_step=Wrong(
-            lambda n, d, k, r: _types(n, d, k, r, {"recurrent": (n * d * d, 1, n)}), recognise=_is("recurrent", 1, "1")
-        ),
-        recurrent_path_length_1=Wrong(
-            lambda n, d, k, r: _types(n, d, k, r, {"recurrent": (n * d * d, n, 1)}), recognise=_is("recurrent", 2, "1")
-        ),
-        convolution_without_kernel=Wrong(
-            lambda n, d, k, r: _types(n, d, k, r, {"convolution": (n * d * d, 1, math.log2(n) / math.log2(k))}),
-            recognise=_is("convolution", 0, "n d²"),
-        ),
-        reach_that_grows_by_k_each_layer_n_over=Wrong(
-            lambda n, d, k, r: _types(n, d, k, r, {"convolution": (k * n * d * d, 1, n / k)}),
-            recognise=_is("convolution", 2, "n / k"),
-        ),
-        dilated_path_without_base=Wrong(
-            lambda n, d, k, r: _types(n, d, k, r, {"convolution": (k * n * d * d, 1, math.log2(n))}),
-            recognise=_is("convolution", 2, "log n"),
-        ),
-        long_path_through_self_attention=Wrong(
-            lambda n, d, k, r: _types(n, d, k, r, {"self-attention": (n * n * d, 1, n)}),
-            recognise=_is("self-attention", 2, "n", "log n"),
-        ),
-        self_attention_token_after_token=Wrong(
-            lambda n, d, k, r: _types(n, d, k, r, {"self-attention": (n * n * d, n, 1)}),
-            recognise=_is("self-attention", 1, "n"),
-        ),
-        sparse_attention_that_still_quadratic=Wrong(
-            lambda n, d, k, r: _types(n, d, k, r, {"strided sparse": (n * n * d, 1, 1)}),
-            recognise=_is("strided sparse", 0, "n² d"),
-        ),
-        root_n_instead_nroot_n=Wrong(
-            lambda n, d, k, r: _types(n, d, k, r, {"strided sparse": (math.sqrt(n) * d, 1, 1)}),
-            recognise=_is("strided sparse", 0, "√n d"),
-        ),
-        lsh_without_n_log_n_moves_d_numbers=Wrong(
-            lambda n, d, k, r: _types(n, d, k, r, {"lsh": (n * d, math.log2(n), math.log2(n))}),
-            recognise=_is("lsh", 0, "n d"),
-        ),
-        sorting_one_step=Wrong(
-            lambda n, d, k, r: _types(n, d, k, r, {"lsh": (n * math.log2(n) * d, 1, math.log2(n))}),
-            recognise=_is("lsh", 1, "1"),
-        ),
-        r_left_out_cost=Wrong(
-            lambda n, d, k, r: _types(n, d, k, r, {"low-rank": (n * d, 1, 1)}), recognise=_is("low-rank", 0, "n d")
-        ),
-        features_projected_instead_positions=Wrong(
-            lambda n, d, k, r: _types(n, d, k, r, {"low-rank": (n * n * r, 1, 1)}), recognise=_is("low-rank", 0, "n² r")
-        ),
-        linear_attention_without_state=Wrong(
-            lambda n, d, k, r: _types(n, d, k, r, {"linear": (n * d, 1, 1)}), recognise=_is("linear", 0, "n d")
-        ),
-        linear_attention_that_still_quadratic=Wrong(
-            lambda n, d, k, r: _types(n, d, k, r, {"linear": (n * n * d, 1, 1)}), recognise=_is("linear", 0, "n² d")
-        ),
-        linear_attention_token_after_token=Wrong(
-            lambda n, d, k, r: _types(n, d, k, r, {"linear": (n * d * d, n, 1)}), recognise=_is("linear", 1, "n")
-        ),
-        positions_that_attend_each_other_after=Wrong(
-            lambda n, d, k, r: _types(n, d, k, r, {"low-rank": (r * r * d, 1, 1)}), recognise=_is("low-rank", 0, "d r²")
-        ),
-        path_root_n_through_strided_attention=Wrong(
-            lambda n, d, k, r: _types(n, d, k, r, {"strided sparse": (n * math.sqrt(n) * d, 1, math.sqrt(n))}),
-            recognise=_is("strided sparse", 2, "√n"),
-        ),
-        logarithm_upside_down=Wrong(
-            lambda n, d, k, r: _types(n, d, k, r, {"convolution": (k * n * d * d, 1, math.log2(k) / math.log2(n))}),
-            recognise=_is("convolution", 2, "log k / log n"),
-        ),
-        convolutions_one_after_other=Wrong(
-            lambda n, d, k, r: _types(n, d, k, r, {"convolution": (k * n * d * d, n, math.log2(n) / math.log2(k))}),
-            recognise=_is("convolution", 1, "n"),
-        ),
-        path_1_through_dilated_convolutions=Wrong(
-            lambda n, d, k, r: _types(n, d, k, r, {"convolution": (k * n * d * d, 1, 1)}),
-            recognise=_is("convolution", 2, "1"),
-        ),
-        one_round_buckets_all_pairs=Wrong(
-            lambda n, d, k, r: _types(n, d, k, r, {"lsh": (n * math.log2(n) * d, math.log2(n), 1)}),
-            recognise=_is("lsh", 2, "1"),
-        ),
-        layers_times_rounds_lsh=Wrong(
-            lambda n, d, k, r: _types(n, d, k, r, {"lsh": (n * math.log2(n) * d, math.log2(n), math.log2(n) ** 2)}),
-            recognise=_is("lsh", 2, "log n²"),
-        ),
+        projections_everywhere=Wrong(projections_wherever_attention_is, recognise=_with_projections),
+        recurrent_linear_in_d=entry("recurrent", COST, lambda n, d, k, r: n * d, "n d"),
+        recurrent_at_once=entry("recurrent", STEPS_IN_ORDER, lambda n, d, k, r: 1, "1"),
+        recurrent_path_1=entry("recurrent", PATH, lambda n, d, k, r: 1, "1"),
+        no_kernel=entry("convolution", COST, lambda n, d, k, r: n * d * d, "n d²"),
+        convolution_in_order=entry("convolution", STEPS_IN_ORDER, lambda n, d, k, r: n, "n"),
+        path_n_over_k=entry("convolution", PATH, lambda n, d, k, r: n / k, "n / k"),
+        path_without_base=entry("convolution", PATH, lambda n, d, k, r: math.log2(n), "log n"),
+        path_upside_down=entry("convolution", PATH, lambda n, d, k, r: math.log2(k) / math.log2(n), "log k / log n"),
+        dilated_path_1=entry("convolution", PATH, lambda n, d, k, r: 1, "1"),
+        n_and_d_swapped=entry("self-attention", COST, lambda n, d, k, r: n * d * d, "n d²"),
+        projections_too=entry("self-attention", COST, lambda n, d, k, r: n * n * d + 4 * n * d * d, "n d² or n² d"),
+        no_d=entry("self-attention", COST, lambda n, d, k, r: n * n, "n²"),
+        attention_in_order=entry("self-attention", STEPS_IN_ORDER, lambda n, d, k, r: n, "n"),
+        attention_path_n=entry("self-attention", PATH, lambda n, d, k, r: n, "n", "log n"),
+        sparse_quadratic=entry("strided sparse", COST, lambda n, d, k, r: n * n * d, "n² d"),
+        sparse_without_n=entry("strided sparse", COST, lambda n, d, k, r: math.sqrt(n) * d, "√n d"),
+        sparse_path=entry("strided sparse", PATH, lambda n, d, k, r: math.sqrt(n), "√n"),
+        lsh_without_log=entry("lsh", COST, lambda n, d, k, r: n * d, "n d"),
+        sorted_at_once=entry("lsh", STEPS_IN_ORDER, lambda n, d, k, r: 1, "1"),
+        one_round=entry("lsh", PATH, lambda n, d, k, r: 1, "1"),
+        layers_times_rounds=entry("lsh", PATH, lambda n, d, k, r: math.log2(n) ** 2, "log n²"),
+        no_r=entry("low-rank", COST, lambda n, d, k, r: n * d, "n d"),
+        features_projected=entry("low-rank", COST, lambda n, d, k, r: n * n * r, "n² r"),
+        positions_meet=entry("low-rank", COST, lambda n, d, k, r: r * r * d, "d r²"),
+        no_state=entry("linear", COST, lambda n, d, k, r: n * d, "n d"),
+        linear_quadratic=entry("linear", COST, lambda n, d, k, r: n * n * d, "n² d"),
+        linear_in_order=entry("linear", STEPS_IN_ORDER, lambda n, d, k, r: n, "n"),
     ),
 )

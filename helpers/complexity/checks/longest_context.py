@@ -1,4 +1,4 @@
-"""The check of `longest_context`."""
+"""longest_context: the largest n whose score matrices fit into a memory."""
 
 import math
 
@@ -18,7 +18,7 @@ __all__ = ["longest_context"]
 STEPS = 200_000  # a search in steps of a thousand tokens, and then of one, is well below
 
 
-def one_length_after_the_other(memory, b, h, layers, dtype):
+def one_after_the_other(memory, b, h, layers, dtype):
     n = 0
     while reference.score_memory(b, n + 1, h, layers, dtype) <= memory:
         n += 1
@@ -34,12 +34,19 @@ def _end_of_a_search(seen):
     return seen.output < reference.longest_context(*seen.args) and round_end(seen.output)
 
 
-def _fits(memory, per_square):
-    return math.isqrt(memory // per_square)
+def per_square(b, h, layers, dtype):
+    """Bytes of all scores at n = 1."""
+    return b * h * layers * dtype.itemsize
 
 
-def _root(memory, per_square):
-    return math.sqrt(memory / per_square)
+def rounded(whole):
+    """whole: (memory, bytes at n = 1) → n"""
+    return lambda memory, *others: whole(memory, per_square(*others))
+
+
+def fits(each):
+    """each: (b, h, layers, dtype) → bytes at n = 1"""
+    return lambda memory, *others: math.isqrt(memory // each(*others))
 
 
 longest_context = Check(
@@ -59,39 +66,29 @@ longest_context = Check(
     steps=STEPS,
     misconceptions=wrong_answers(
         __file__,
-        no_root=lambda memory, b, h, layers, dtype: memory // (b * h * layers * dtype.itemsize),
-        rounded_up=lambda memory, b, h, layers, dtype: math.ceil(_root(memory, b * h * layers * dtype.itemsize)),
-        rounded_nearest=lambda memory, b, h, layers, dtype: round(_root(memory, b * h * layers * dtype.itemsize)),
-        at_least_one_token=lambda memory, b, h, layers, dtype: max(1, _fits(memory, b * h * layers * dtype.itemsize)),
-        full_memory_counted_as_too_little=lambda memory, b, h, layers, dtype: _fits(
-            memory - 1, b * h * layers * dtype.itemsize
-        ),
-        two_roots_each_rounded=lambda memory, b, h, layers, dtype: (
-            math.isqrt(memory) // math.isqrt(b * h * layers * dtype.itemsize)
-        ),
-        quotient_two_roots=lambda memory, b, h, layers, dtype: int(
-            math.sqrt(memory) / math.sqrt(b * h * layers * dtype.itemsize)
-        ),
-        one_length_after_other=Wrong(one_length_after_the_other, cost=_long_where_many_fit),
-        two_roots_whole_numbers_second_without=lambda memory, b, h, layers, dtype: (
+        no_root=rounded(lambda memory, each: memory // each),
+        rounded_up=rounded(lambda memory, each: math.ceil(math.sqrt(memory / each))),
+        rounded_nearest=rounded(lambda memory, each: round(math.sqrt(memory / each))),
+        not_rounded=rounded(lambda memory, each: math.sqrt(memory / each)),
+        at_least_one=rounded(lambda memory, each: max(1, math.isqrt(memory // each))),
+        full_memory_too_little=rounded(lambda memory, each: math.isqrt((memory - 1) // each)),
+        two_roots_rounded=rounded(lambda memory, each: math.isqrt(memory) // math.isqrt(each)),
+        quotient_of_roots=rounded(lambda memory, each: int(math.sqrt(memory) / math.sqrt(each))),
+        second_root_without_bytes=lambda memory, b, h, layers, dtype: (
             math.isqrt(memory // dtype.itemsize) // math.isqrt(b * h * layers)
         ),
-        root_float32=lambda memory, b, h, layers, dtype: int(
-            torch.tensor(memory / (b * h * layers * dtype.itemsize)).sqrt()
+        root_in_float32=rounded(lambda memory, each: int(torch.tensor(memory / each).sqrt())),
+        one_after_the_other=Wrong(one_after_the_other, cost=_long_where_many_fit),
+        stops_too_early=Wrong(
+            rounded(lambda memory, each: min(10**6 - 1, math.isqrt(memory // each))), recognise=_end_of_a_search
         ),
-        search_that_stops_too_early=Wrong(
-            lambda memory, b, h, layers, dtype: min(10**6 - 1, _fits(memory, b * h * layers * dtype.itemsize)),
-            recognise=_end_of_a_search,
+        only_floats=Wrong(
+            fits(lambda b, h, layers, dtype: b * h * layers * (torch.finfo(dtype).bits // 8)), raises="TypeError"
         ),
-        only_floating_point_dtypes=Wrong(
-            lambda memory, b, h, layers, dtype: _fits(memory, b * h * layers * (torch.finfo(dtype).bits // 8)),
-            raises="TypeError",
-        ),
-        with_4_bytes_whatever_dtype=lambda memory, b, h, layers, dtype: _fits(memory, 4 * b * h * layers),
-        one_head_only=lambda memory, b, h, layers, dtype: _fits(memory, b * layers * dtype.itemsize),
-        one_layer_only=lambda memory, b, h, layers, dtype: _fits(memory, b * h * dtype.itemsize),
-        one_sequence_only=lambda memory, b, h, layers, dtype: _fits(memory, h * layers * dtype.itemsize),
-        elements_instead_bytes=lambda memory, b, h, layers, dtype: _fits(memory, b * h * layers),
-        not_whole_number=lambda memory, b, h, layers, dtype: math.sqrt(memory / (b * h * layers * dtype.itemsize)),
+        four_bytes=fits(lambda b, h, layers, dtype: 4 * b * h * layers),
+        one_head=fits(lambda b, h, layers, dtype: b * layers * dtype.itemsize),
+        one_layer=fits(lambda b, h, layers, dtype: b * h * dtype.itemsize),
+        one_sequence=fits(lambda b, h, layers, dtype: h * layers * dtype.itemsize),
+        elements=fits(lambda b, h, layers, dtype: b * h * layers),
     ),
 )

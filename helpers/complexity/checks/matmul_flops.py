@@ -1,4 +1,4 @@
-"""The check of `matmul_flops`."""
+"""matmul_flops: FLOPs of an (n, m) matrix times an (m, k) matrix."""
 
 import torch
 
@@ -14,7 +14,7 @@ __all__ = ["matmul_flops"]
 
 
 def wraps(reference):
-    """For `recognise`: the right number but for multiples of 2⁶⁴, as a tensor of whole numbers gives where it overflows."""
+    """A mark: the right number but for multiples of 2⁶⁴, as a tensor of whole numbers gives where it overflows."""
 
     def wrapped(seen):
         off = seen.output - reference(*seen.args)
@@ -29,16 +29,14 @@ matmul_flops = Check(
     within=EXACT,
     misconceptions=wrong_answers(
         __file__,
-        n_m_k_without_2=lambda n, m, k: n * m * k,
-        m_minus_1_additions=lambda n, m, k: n * k * (2 * m - 1),
-        one_multiply_add_each_element_result=lambda n, m, k: 2 * n * k,
-        one_multiply_add_each_element_operands=lambda n, m, k: 2 * (n * m + m * k),
-        m_k_mixed_up=lambda n, m, k: 2 * n * k * k,
-        count_that_rounded_by_float32=lambda n, m, k: int(torch.tensor([2.0, n, m, k]).prod()),
-        count_that_overflows_64_bits=Wrong(
-            lambda n, m, k: int(torch.tensor([2, n, m, k]).prod()), recognise=wraps(costs.matmul_flops)
-        ),
+        no_2=lambda n, m, k: n * m * k,
+        one_addition_less=lambda n, m, k: n * k * (2 * m - 1),
+        per_result=lambda n, m, k: 2 * n * k,
+        per_operand=lambda n, m, k: 2 * (n * m + m * k),
+        m_and_k_mixed_up=lambda n, m, k: 2 * n * k * k,
+        in_float32=lambda n, m, k: int(torch.tensor([2.0, n, m, k]).prod()),
+        in_64_bits=Wrong(lambda n, m, k: int(torch.tensor([2, n, m, k]).prod()), recognise=wraps(costs.matmul_flops)),
         one_dot_product=lambda n, m, k: 2 * m,
-        three_sizes_added=lambda n, m, k: 2 * (n + m + k),
+        added_up=lambda n, m, k: 2 * (n + m + k),
     ),
 )

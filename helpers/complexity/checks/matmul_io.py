@@ -1,4 +1,4 @@
-"""The check of `matmul_io`."""
+"""matmul_io: elements that a matrix product reads and writes."""
 
 from helpers.engine.cases import random_case
 from helpers.engine.check import Check
@@ -20,16 +20,16 @@ matmul_io = Check(
     within=EXACT,
     misconceptions=wrong_answers(
         __file__,
-        n_m_counted_twice=lambda n, m, k: n * m + m * k + n * m,
-        m_k_counted_twice=lambda n, m, k: n * m + m * k + m * k,
+        n_m_twice=lambda n, m, k: n * m + m * k + n * m,
+        m_k_twice=lambda n, m, k: n * m + m * k + m * k,
         result_not_written=lambda n, m, k: n * m + m * k,
-        result_read_as_well=lambda n, m, k: n * m + m * k + 2 * n * k,
-        operands_fetched_every_multiply_add=lambda n, m, k: 2 * n * m * k + n * k,
-        sizes_three_matrices_multiplied=lambda n, m, k: (n * m) * (m * k) * (n * k),
-        second_matrix_fetched_every_row=lambda n, m, k: n * (m + m * k + k),
-        first_matrix_fetched_every_column=lambda n, m, k: k * (n * m + m + n),
-        only_what_written=lambda n, m, k: n * k,
-        equal_sizes_counted_once=lambda n, m, k: sum({n * m, m * k, n * k}),
-        flops_instead_elements=lambda n, m, k: 2 * n * m * k,
+        result_read_too=lambda n, m, k: n * m + m * k + 2 * n * k,
+        fetched_every_time=lambda n, m, k: 2 * n * m * k + n * k,
+        sizes_multiplied=lambda n, m, k: (n * m) * (m * k) * (n * k),
+        second_for_every_row=lambda n, m, k: n * (m + m * k + k),
+        first_for_every_column=lambda n, m, k: k * (n * m + m + n),
+        only_written=lambda n, m, k: n * k,
+        equal_sizes_once=lambda n, m, k: sum({n * m, m * k, n * k}),
+        flops=lambda n, m, k: 2 * n * m * k,
     ),
 )

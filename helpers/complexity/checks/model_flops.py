@@ -1,4 +1,7 @@
-"""The check of `model_flops`."""
+"""model_flops: FLOPs of one training step of a decoder LM."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from helpers.engine.cases import random_case
 from helpers.engine.check import Check
@@ -10,16 +13,40 @@ from .. import costs
 __all__ = ["model_flops"]
 
 
-def _step(
-    b, n, layers, d, d_ff, vocabulary, *, passes=3, attention=1.0, tables=1, extra=0, per_layer=True, ffn=2, proj=4
-):
-    weights = layers * (proj * d * d + ffn * d * d_ff) + tables * vocabulary * d + extra
-    mixing = 4 * b * n * n * d * (layers if per_layer else 1)
-    return int(passes * (2 * weights * b * n + attention * mixing))
+@dataclass(frozen=True)
+class Sizes:
+    b: int
+    n: int
+    layers: int
+    d: int
+    d_ff: int
+    vocabulary: int
 
 
-def _norms(layers, d):
-    return layers * 4 * d + 2 * d
+@dataclass(frozen=True)
+class Step:
+    """How often something counts; and what is added to the weights, and to all FLOPs."""
+
+    passes: Callable = lambda s: 3
+    attention: Callable = lambda s: 1.0
+    mixing: Callable = lambda s: 4 * s.b * s.n * s.n * s.d * s.layers
+    tables: Callable = lambda s: 1
+    projections: Callable = lambda s: 4
+    ffn: Callable = lambda s: 2 * s.d_ff
+    weights_more: Callable = lambda s: 0
+    more: Callable = lambda s: 0
+
+
+def step(**changed: Callable) -> Callable:
+    knobs = Step(**changed)
+
+    def flops(*sizes):
+        s = Sizes(*sizes)
+        weights = s.layers * (knobs.projections(s) * s.d * s.d + s.d * knobs.ffn(s)) + knobs.weights_more(s)
+        weights += knobs.tables(s) * s.vocabulary * s.d
+        return int(knobs.passes(s) * (2 * weights * s.b * s.n + knobs.attention(s) * knobs.mixing(s))) + knobs.more(s)
+
+    return flops
 
 
 model_flops = Check(
@@ -35,65 +62,27 @@ model_flops = Check(
     within=EXACT,
     misconceptions=wrong_answers(
         __file__,
-        forward_pass_only=lambda b, n, layers, d, d_ff, vocabulary: _step(b, n, layers, d, d_ff, vocabulary, passes=1),
-        twice_forward_pass_instead_three_times=lambda b, n, layers, d, d_ff, vocabulary: _step(
-            b, n, layers, d, d_ff, vocabulary, passes=2
-        ),
-        attention_forgotten=lambda b, n, layers, d, d_ff, vocabulary: _step(
-            b, n, layers, d, d_ff, vocabulary, attention=0
-        ),
-        attention_forward_pass_only=lambda b, n, layers, d, d_ff, vocabulary: _step(
-            b, n, layers, d, d_ff, vocabulary, attention=1 / 3
-        ),
-        attention_twice_instead_three_times=lambda b, n, layers, d, d_ff, vocabulary: _step(
-            b, n, layers, d, d_ff, vocabulary, attention=2 / 3
-        ),
-        attention_one_layer=lambda b, n, layers, d, d_ff, vocabulary: _step(
-            b, n, layers, d, d_ff, vocabulary, per_layer=False
-        ),
-        half_attentions_products=lambda b, n, layers, d, d_ff, vocabulary: _step(
-            b, n, layers, d, d_ff, vocabulary, attention=0.5
-        ),
-        embedding_counted_as_product=lambda b, n, layers, d, d_ff, vocabulary: _step(
-            b, n, layers, d, d_ff, vocabulary, tables=2
-        ),
-        output_head_forgotten=lambda b, n, layers, d, d_ff, vocabulary: _step(
-            b, n, layers, d, d_ff, vocabulary, tables=0
-        ),
-        output_head_every_layer=lambda b, n, layers, d, d_ff, vocabulary: _step(
-            b, n, layers, d, d_ff, vocabulary, tables=layers
-        ),
-        all_parameters_norms_too=lambda b, n, layers, d, d_ff, vocabulary: _step(
-            b, n, layers, d, d_ff, vocabulary, extra=_norms(layers, d)
-        ),
-        biases_that_grow_with_n=lambda b, n, layers, d, d_ff, vocabulary: _step(
-            b, n, layers, d, d_ff, vocabulary, extra=4 * layers * n * d
-        ),
-        three_projections_instead_four=lambda b, n, layers, d, d_ff, vocabulary: _step(
-            b, n, layers, d, d_ff, vocabulary, proj=3
-        ),
-        with_4d_whatever_d_ff=lambda b, n, layers, d, d_ff, vocabulary: _step(b, n, layers, d, 4 * d, vocabulary),
-        ffn_one_product=lambda b, n, layers, d, d_ff, vocabulary: _step(b, n, layers, d, d_ff, vocabulary, ffn=1),
-        attention_across_batch=lambda b, n, layers, d, d_ff, vocabulary: _step(
-            b, n, layers, d, d_ff, vocabulary, attention=b
-        ),
-        attention_one_sequence=lambda b, n, layers, d, d_ff, vocabulary: _step(
-            b, n, layers, d, d_ff, vocabulary, attention=1 / b
-        ),
-        output_head_last_token_only=lambda b, n, layers, d, d_ff, vocabulary: (
-            _step(b, n, layers, d, d_ff, vocabulary, tables=0) + 6 * b * d * vocabulary
-        ),
-        no_output_head_last_token_sequence=lambda b, n, layers, d, d_ff, vocabulary: (
-            _step(b, n, layers, d, d_ff, vocabulary) - 6 * b * d * vocabulary
-        ),
-        visible_pairs_only_because_causal_mask=lambda b, n, layers, d, d_ff, vocabulary: (
-            _step(b, n, layers, d, d_ff, vocabulary, attention=0) + 12 * layers * (b * n * (n + 1) // 2) * d
-        ),
-        no_gradient_first_layers_input=lambda b, n, layers, d, d_ff, vocabulary: (
-            _step(b, n, layers, d, d_ff, vocabulary) - 6 * b * n * d * d
-        ),
-        multiply_adds_instead_flops=lambda b, n, layers, d, d_ff, vocabulary: (
-            _step(b, n, layers, d, d_ff, vocabulary) // 2
-        ),
+        forward_only=step(passes=lambda s: 1),
+        two_passes=step(passes=lambda s: 2),
+        no_attention=step(attention=lambda s: 0),
+        attention_forward_only=step(attention=lambda s: 1 / 3),
+        attention_twice=step(attention=lambda s: 2 / 3),
+        attention_of_one_layer=step(mixing=lambda s: 4 * s.b * s.n * s.n * s.d),
+        half_of_attention=step(attention=lambda s: 0.5),
+        embedding_too=step(tables=lambda s: 2),
+        no_head=step(tables=lambda s: 0),
+        head_in_every_layer=step(tables=lambda s: s.layers),
+        norms_too=step(weights_more=lambda s: s.layers * 4 * s.d + 2 * s.d),
+        biases=step(weights_more=lambda s: 4 * s.layers * s.n * s.d),
+        three_projections=step(projections=lambda s: 3),
+        usual_ffn=step(ffn=lambda s: 8 * s.d),
+        ffn_of_one_product=step(ffn=lambda s: s.d_ff),
+        attention_across_batch=step(attention=lambda s: s.b),
+        attention_of_one_sequence=step(attention=lambda s: 1 / s.b),
+        head_of_last_token=step(tables=lambda s: 0, more=lambda s: 6 * s.b * s.d * s.vocabulary),
+        last_token_without_head=step(more=lambda s: -6 * s.b * s.d * s.vocabulary),
+        visible_pairs=step(attention=lambda s: 0, more=lambda s: 12 * s.layers * (s.b * s.n * (s.n + 1) // 2) * s.d),
+        no_first_gradient=step(more=lambda s: -6 * s.b * s.n * s.d * s.d),
+        multiply_adds=lambda *sizes: step()(*sizes) // 2,
     ),
 )

@@ -1,6 +1,8 @@
 """Check of the roofline: what a device can reach, and what holds it back."""
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 
@@ -13,59 +15,51 @@ from .. import roofline as reference
 __all__ = ["roofline"]
 
 
-def _attainable(flops, elements, size, peak, bandwidth):
-    fed = flops / (elements * size) * bandwidth
-    return min(peak, fed), "memory" if fed < peak else "compute"
+@dataclass(frozen=True)
+class Work:
+    flops: float
+    moved: float  # bytes
+    peak: float
+    bandwidth: float
+
+    @property
+    def fed(self):
+        """FLOP/s that the memory allows."""
+        return self.flops / self.moved * self.bandwidth
+
+    @property
+    def computing(self):
+        """Seconds."""
+        return self.flops / self.peak
+
+    @property
+    def moving(self):
+        """Seconds."""
+        return self.moved / self.bandwidth
 
 
-def highest_ceiling(flops, elements, dtype, peak, bandwidth):
-    fed = flops / (elements * dtype.itemsize) * bandwidth
-    return max(peak, fed), "memory" if fed < peak else "compute"
+@dataclass(frozen=True)
+class Roof:
+    size: Callable = lambda dtype: dtype.itemsize
+    reached: Callable = lambda work: min(work.peak, work.fed)
+    memory_bound: Callable = lambda work: work.fed < work.peak
 
 
-def names_swapped(flops, elements, dtype, peak, bandwidth):
-    fed = flops / (elements * dtype.itemsize) * bandwidth
-    return min(peak, fed), "compute" if fed < peak else "memory"
+def roof(**changed: Callable) -> Callable:
+    steps = Roof(**changed)
+
+    def answer(flops, elements, dtype, peak, bandwidth):
+        work = Work(flops, elements * steps.size(dtype), peak, bandwidth)
+        return steps.reached(work), "memory" if steps.memory_bound(work) else "compute"
+
+    return answer
 
 
-def one_after_the_other(flops, elements, dtype, peak, bandwidth):
-    computing, moving = flops / peak, elements * dtype.itemsize / bandwidth
-    return flops / (computing + moving), "memory" if moving > computing else "compute"
+highest_ceiling = roof(reached=lambda work: max(work.peak, work.fed))
 
 
-def upside_down(flops, elements, dtype, peak, bandwidth):
-    fed = elements * dtype.itemsize / flops * bandwidth if flops else math.inf
-    return min(peak, fed), "memory" if fed < peak else "compute"
-
-
-def memory_at_the_ridge(flops, elements, dtype, peak, bandwidth):
-    fed = flops / (elements * dtype.itemsize) * bandwidth
-    return min(peak, fed), "memory" if fed <= peak else "compute"
-
-
-def a_rounded_ridge(flops, elements, dtype, peak, bandwidth):
-    intensity = flops / (elements * dtype.itemsize)
-    return min(peak, intensity * bandwidth), "memory" if intensity < peak // bandwidth else "compute"
-
-
-def limit_by_elements(flops, elements, dtype, peak, bandwidth):
-    reached, _ = _attainable(flops, elements, dtype.itemsize, peak, bandwidth)
-    return reached, _attainable(flops, elements, 1, peak, bandwidth)[1]
-
-
-def no_roof(flops, elements, dtype, peak, bandwidth):
-    fed = flops / (elements * dtype.itemsize) * bandwidth
-    return fed, "memory" if fed < peak else "compute"
-
-
-def share_of_the_peak(flops, elements, dtype, peak, bandwidth):
-    reached, limit = _attainable(flops, elements, dtype.itemsize, peak, bandwidth)
-    return reached / peak, limit
-
-
-def seconds(flops, elements, dtype, peak, bandwidth):
-    computing, moving = flops / peak, elements * dtype.itemsize / bandwidth
-    return max(computing, moving), "memory" if moving > computing else "compute"
+def limit_by_elements(*work):
+    return roof()(*work)[0], roof(size=lambda dtype: 1)(*work)[1]
 
 
 def divided_by_the_flops(flops, elements, dtype, peak, bandwidth):
@@ -75,16 +69,20 @@ def divided_by_the_flops(flops, elements, dtype, peak, bandwidth):
     return peak, "compute"
 
 
-def limit_by_a_quotient(flops, elements, dtype, peak, bandwidth):
-    reached = flops / max(flops / peak, elements * dtype.itemsize / bandwidth)
-    return reached, "compute" if reached == peak else "memory"
+def fed_upside_down(work):
+    return work.moved / work.flops * work.bandwidth if work.flops else math.inf
 
 
-def only_floating_dtypes(flops, elements, dtype, peak, bandwidth):
-    return _attainable(flops, elements, torch.finfo(dtype).bits // 8, peak, bandwidth)
+def less_by_rounding(work):
+    return work.flops / max(work.computing, work.moving)
 
 
-N = 4107  # of a product with so many rows flops / (flops / peak) is less than the peak, in the last digit, and so is 1 / (1 / peak)
+def mostly_moving(work):
+    return work.moving > work.computing
+
+
+# with so many rows flops / (flops / peak) is less than the peak, in the last digit, and so is 1 / (1 / peak)
+N = 4107
 
 roofline = Check(
     reference=reference.roofline,
@@ -103,36 +101,31 @@ roofline = Check(
     within=(1e-6, 0.0),
     misconceptions=wrong_answers(
         __file__,
-        higher_two_ceilings=Wrong(
+        higher_ceiling=Wrong(
             highest_ceiling, recognise=lambda seen: abs(seen.output[0] / highest_ceiling(*seen.args)[0] - 1) < 1e-6
         ),
-        elements_taken_bytes=lambda flops, elements, dtype, peak, bandwidth: _attainable(
-            flops, elements, 1, peak, bandwidth
+        elements=roof(size=lambda dtype: 1),
+        names_swapped=roof(memory_bound=lambda work: work.fed >= work.peak),
+        one_after_the_other=roof(
+            reached=lambda work: work.flops / (work.computing + work.moving), memory_bound=mostly_moving
         ),
-        memory_compute_mixed_up=names_swapped,
-        computing_moving_one_after_other=one_after_the_other,
-        bytes_per_flop=upside_down,
-        always_peak=lambda flops, elements, dtype, peak, bandwidth: (
-            peak,
-            "memory" if flops * bandwidth < peak * elements * dtype.itemsize else "compute",
+        upside_down=roof(
+            reached=lambda work: min(work.peak, fed_upside_down(work)),
+            memory_bound=lambda work: fed_upside_down(work) < work.peak,
         ),
-        bits_instead_bytes=lambda flops, elements, dtype, peak, bandwidth: _attainable(
-            flops, elements, 8 * dtype.itemsize, peak, bandwidth
+        always_peak=roof(reached=lambda work: work.peak),
+        bits=roof(size=lambda dtype: 8 * dtype.itemsize),
+        memory_at_the_ridge=roof(memory_bound=lambda work: work.fed <= work.peak),
+        rounded_ridge=roof(memory_bound=lambda work: work.flops / work.moved < work.peak // work.bandwidth),
+        limit_by_elements=limit_by_elements,
+        no_roof=roof(reached=lambda work: work.fed),
+        share_of_peak=roof(reached=lambda work: min(work.peak, work.fed) / work.peak),
+        seconds=roof(reached=lambda work: max(work.computing, work.moving), memory_bound=mostly_moving),
+        divided_by_the_flops=Wrong(divided_by_the_flops, raises="ZeroDivisionError"),
+        limit_by_a_quotient=roof(
+            reached=less_by_rounding, memory_bound=lambda work: less_by_rounding(work) != work.peak
         ),
-        memory_at_ridge_itself=memory_at_the_ridge,
-        ridge_that_rounded_down=a_rounded_ridge,
-        limit_told_by_flops_per_element=limit_by_elements,
-        slope_without_roof=no_roof,
-        share_peak=share_of_the_peak,
-        seconds_instead_flop_over_s=seconds,
-        division_by_flops=Wrong(divided_by_the_flops, raises="ZeroDivisionError"),
-        limit_told_by_quotient_that_rounded=limit_by_a_quotient,
-        bits_from_torch_finfo=Wrong(
-            lambda flops, elements, dtype, peak, bandwidth: _attainable(
-                flops, elements, torch.finfo(dtype).bits, peak, bandwidth
-            ),
-            raises="TypeError",
-        ),
-        only_floating_point_dtypes=Wrong(only_floating_dtypes, raises="TypeError"),
+        bits_of_finfo=Wrong(roof(size=lambda dtype: torch.finfo(dtype).bits), raises="TypeError"),
+        only_floats=Wrong(roof(size=lambda dtype: torch.finfo(dtype).bits // 8), raises="TypeError"),
     ),
 )

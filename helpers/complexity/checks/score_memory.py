@@ -1,4 +1,4 @@
-"""The check of `score_memory`."""
+"""score_memory: bytes of the scores of all heads and layers."""
 
 import torch
 
@@ -25,31 +25,31 @@ score_memory = Check(
     within=EXACT,
     misconceptions=wrong_answers(
         __file__,
-        one_layer_only=lambda b, n, h, layers, dtype: b * h * n**2 * dtype.itemsize,
-        one_head_only=lambda b, n, h, layers, dtype: b * layers * n**2 * dtype.itemsize,
-        one_sequence_only=lambda b, n, h, layers, dtype: h * layers * n**2 * dtype.itemsize,
-        linear_n=lambda b, n, h, layers, dtype: b * h * layers * n * dtype.itemsize,
-        elements_instead_bytes=lambda b, n, h, layers, dtype: b * h * layers * n**2,
-        bits_instead_bytes=lambda b, n, h, layers, dtype: 8 * b * h * layers * n**2 * dtype.itemsize,
-        two_matrices_each_head=lambda b, n, h, layers, dtype: 2 * b * h * layers * n**2 * dtype.itemsize,
-        visible_pairs_only=lambda b, n, h, layers, dtype: b * h * layers * (n * (n + 1) // 2) * dtype.itemsize,
-        with_4_bytes_whatever_dtype=lambda b, n, h, layers, dtype: 4 * b * h * layers * n**2,
-        with_2_bytes_halves_4_all_others=lambda b, n, h, layers, dtype: (
+        one_layer=lambda b, n, h, layers, dtype: b * h * n**2 * dtype.itemsize,
+        one_head=lambda b, n, h, layers, dtype: b * layers * n**2 * dtype.itemsize,
+        one_sequence=lambda b, n, h, layers, dtype: h * layers * n**2 * dtype.itemsize,
+        linear_in_n=lambda b, n, h, layers, dtype: b * h * layers * n * dtype.itemsize,
+        elements=lambda b, n, h, layers, dtype: b * h * layers * n**2,
+        bits=lambda b, n, h, layers, dtype: 8 * b * h * layers * n**2 * dtype.itemsize,
+        two_matrices=lambda b, n, h, layers, dtype: 2 * b * h * layers * n**2 * dtype.itemsize,
+        visible_pairs=lambda b, n, h, layers, dtype: b * h * layers * (n * (n + 1) // 2) * dtype.itemsize,
+        four_bytes=lambda b, n, h, layers, dtype: 4 * b * h * layers * n**2,
+        two_bytes_or_four=lambda b, n, h, layers, dtype: (
             b * h * layers * n**2 * (2 if dtype in (torch.float16, torch.bfloat16) else 4)
         ),
-        only_floating_point_dtypes=Wrong(
+        only_floats=Wrong(
             lambda b, n, h, layers, dtype: b * h * layers * n**2 * torch.finfo(dtype).bits // 8, raises="TypeError"
         ),
-        bits_from_torch_finfo=Wrong(
+        bits_of_finfo=Wrong(
             lambda b, n, h, layers, dtype: b * h * layers * n**2 * torch.finfo(dtype).bits, raises="TypeError"
         ),
-        count_that_rounded_by_float32=lambda b, n, h, layers, dtype: int(
+        in_float32=lambda b, n, h, layers, dtype: int(
             torch.tensor([b, n, n, h, layers, dtype.itemsize]).float().prod()
         ),
-        count_that_overflows_64_bits=Wrong(
+        in_64_bits=Wrong(
             lambda b, n, h, layers, dtype: torch.tensor([b, n, n, h, layers, dtype.itemsize]).prod().item(),
             recognise=wraps(reference.score_memory),
         ),
-        all_sequences_as_one_long_text=lambda b, n, h, layers, dtype: h * layers * (b * n) ** 2 * dtype.itemsize,
+        one_long_text=lambda b, n, h, layers, dtype: h * layers * (b * n) ** 2 * dtype.itemsize,
     ),
 )

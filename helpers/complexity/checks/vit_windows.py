@@ -1,4 +1,4 @@
-"""The check of `vit_windows`."""
+"""vit_windows: what full attention between the patches of a picture costs, and attention in windows of them."""
 
 from helpers.engine.cases import random_case
 from helpers.engine.check import Check
@@ -10,15 +10,28 @@ from .. import pattern_costs
 __all__ = ["vit_windows"]
 
 
-def _windows(side, patch, keys, d, *, n=None, factor=4):
-    n = (side // patch) ** 2 if n is None else n
-    return factor * n * n * d, factor * n * keys * d
+def costs(keys, n=lambda side, patch: (side // patch) ** 2, times=4):
+    """keys: (side, patch, window) → keys of a patch. n: patches. times: FLOPs of a pair and feature."""
+
+    def both(side, patch, window, d):
+        patches = n(side, patch)
+        return times * patches * patches * d, times * patches * keys(side, patch, window) * d
+
+    return both
 
 
-def _sliding_windows(side, patch, window, d):
-    per_side, low, high = side // patch, window // 2, (window - 1) // 2
-    seen = sum(min(i + high, per_side - 1) - max(i - low, 0) + 1 for i in range(per_side))
-    return 4 * per_side**4 * d, 4 * seen**2 * d
+def area(side, patch, window):
+    return window**2
+
+
+def windowed(pairs):
+    """Full attention is right. pairs: (patches in a row, window) → all pairs in windows."""
+    return lambda side, patch, window, d: (4 * (side // patch) ** 4 * d, 4 * pairs(side // patch, window) * d)
+
+
+def sliding(row, window):
+    low, high = window // 2, (window - 1) // 2
+    return sum(min(i + high, row - 1) - max(i - low, 0) + 1 for i in range(row)) ** 2
 
 
 vit_windows = Check(
@@ -33,46 +46,30 @@ vit_windows = Check(
     within=EXACT,
     misconceptions=wrong_answers(
         __file__,
-        patches_along_one_side=lambda side, patch, window, d: _windows(side, patch, window**2, d, n=side // patch),
-        pixels_instead_patches=lambda side, patch, window, d: _windows(side, patch, window**2, d, n=side**2),
-        windows_side_instead_area=lambda side, patch, window, d: _windows(side, patch, window, d),
-        one_window_only=lambda side, patch, window, d: (4 * (side // patch) ** 4 * d, 4 * window**4 * d),
-        weighted_sum_forgotten=lambda side, patch, window, d: _windows(side, patch, window**2, d, factor=2),
-        multiply_adds_instead_flops=lambda side, patch, window, d: _windows(side, patch, window**2, d, factor=1),
-        n_d_swapped=lambda side, patch, window, d: (4 * (side // patch) ** 2 * d * d, 4 * window**2 * d * d),
-        windows_pixels=lambda side, patch, window, d: _windows(side, patch, (window / patch) ** 2, d),
-        windows_pixels_cut_into_patches=lambda side, patch, window, d: _windows(
-            side, patch, max(1, window // patch) ** 2, d
-        ),
-        windows_patches_taken_pairs=lambda side, patch, window, d: _windows(side, patch, 1, d),
-        windows_pixels_rounded_down_nothing=lambda side, patch, window, d: _windows(
-            side, patch, (window // patch) ** 2, d
-        ),
-        windows_counted_pixels=lambda side, patch, window, d: (
+        one_side=costs(area, n=lambda side, patch: side // patch),
+        pixels=costs(area, n=lambda side, patch: side**2),
+        side_of_window=costs(lambda side, patch, window: window),
+        one_window=windowed(lambda row, window: window**4),
+        no_weighted_sum=costs(area, times=2),
+        multiply_adds=costs(area, times=1),
+        n_and_d_swapped=lambda side, patch, window, d: (4 * (side // patch) ** 2 * d * d, 4 * window**2 * d * d),
+        windows_in_pixels=costs(lambda side, patch, window: (window / patch) ** 2),
+        windows_cut_into_patches=costs(lambda side, patch, window: max(1, window // patch) ** 2),
+        patches_for_pairs=costs(lambda side, patch, window: 1),
+        rounded_to_nothing=costs(lambda side, patch, window: (window // patch) ** 2),
+        counted_in_pixels=lambda side, patch, window, d: (
             4 * (side // patch) ** 4 * d,
             4 * (side // window) ** 2 * window**4 * d,
         ),
-        windows_one_row=lambda side, patch, window, d: (
-            4 * (side // patch) ** 4 * d,
-            4 * (side // patch // window) * window**4 * d,
-        ),
-        twice_windows_row=lambda side, patch, window, d: (
-            4 * (side // patch) ** 4 * d,
-            8 * (side // patch // window) * window**4 * d,
-        ),
-        as_many_windows_as_patches_by_windows=lambda side, patch, window, d: (
-            4 * (side // patch) ** 4 * d,
-            4 * (side // patch) ** 2 * window**3 * d,
-        ),
-        windows_that_slide_end_at_border=_sliding_windows,
-        weighted_sum_forgotten_windows=lambda side, patch, window, d: (
+        one_row=windowed(lambda row, window: row // window * window**4),
+        one_row_twice=windowed(lambda row, window: 2 * (row // window) * window**4),
+        patches_by_windows=windowed(lambda row, window: row**2 * window**3),
+        sliding=windowed(sliding),
+        no_weighted_sum_in_windows=lambda side, patch, window, d: (
             4 * (side // patch) ** 4 * d,
             2 * (side // patch * window) ** 2 * d,
         ),
-        two_swapped=lambda side, patch, window, d: _windows(side, patch, window**2, d)[::-1],
-        windows_that_attend_each_other=lambda side, patch, window, d: (
-            4 * (side // patch) ** 4 * d,
-            4 * (side // patch // window) ** 4 * d,
-        ),
+        two_swapped=lambda *sizes: costs(area)(*sizes)[::-1],
+        windows_for_patches=windowed(lambda row, window: (row // window) ** 4),
     ),
 )

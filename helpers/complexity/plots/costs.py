@@ -18,14 +18,7 @@ __all__ = [
     "product_traffic",
 ]
 
-ROWS = {
-    "qkv": QUERY,
-    "scores": RED,
-    "softmax": WEIGHT,
-    "weighted_sum": KEY,
-    "output": SKY,
-    "ffn": VALUE,
-}
+ROWS = {"qkv": QUERY, "scores": RED, "softmax": WEIGHT, "weighted_sum": KEY, "output": SKY, "ffn": VALUE}
 
 
 def product_traffic(*shapes: tuple[int, int, int], uses: bool = True) -> None:

@@ -1,32 +1,30 @@
 """The check of `DecoderLayer`."""
 
 import torch
-import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from helpers.engine.cases import Case, RandomArg, explicit_case
-from helpers.engine.check import Check, Misconception
+from helpers.engine.check import Check
 from helpers.engine.common_misconceptions import visible_mask
-from helpers.engine.wrong_answers import Wrong, wrong_answers
+from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 from helpers.multi_head.heads import MultiHeadAttention
 
 from .. import layers
-from .layers import (
-    ALL,
-    FORBIDDEN,
-    ROUNDING,
-    DropsByHand,
-    DropsTwice,
-    DropsWholeTokens,
-    DropsWithoutScale,
-    KeepsTheFirstMask,
-    at_half_the_rate,
-    built,
-    causal,
-    normal,
-    padded,
-    settled,
-    weights_like,
+from .layers import ALL, FORBIDDEN, ROUNDING, at_half_the_rate, built, causal, normal, padded, settled, weights_like
+from .sublayers import (
+    Around,
+    Dropout,
+    Feed,
+    Given,
+    Handed,
+    Sublayers,
+    always_dropped,
+    first_kept,
+    only,
+    set_up,
+    through,
+    undropped,
+    without_residual,
 )
 
 __all__ = ["DecoderLayer"]
@@ -40,8 +38,9 @@ def _run_decoder(
 
 
 def _decoder(label: str, *, b: int, n: int, m: int, d: int, h: int, d_ff: int, masks: str, dtype=torch.float32) -> Case:
-    """masks: "none", "causal", "padding" (of the memory), "both", "shared": causal, and one (n, m) for the memory of all sequences, or "rows":
-    another mask for each token and sequence, neither of them causal. A case in float64 is a thorough one."""
+    """masks: "none", "causal", "padding" (of the memory), "both", "shared": causal, and one (n, m) for the memory of
+    all sequences, or "rows": another mask for each token and sequence, neither of them causal. A case in float64 is a
+    thorough one."""
     like = layers.DecoderLayer(d, h, d_ff)
     weights = RandomArg(lambda generator: weights_like(like, generator, dtype))
 
@@ -58,406 +57,57 @@ def _decoder(label: str, *, b: int, n: int, m: int, d: int, h: int, d_ff: int, m
     return explicit_case(label, (d, h, d_ff, ALL), weights, *tokens, RandomArg(draw), dtype == torch.float64)
 
 
-class _Decoder(nn.Module):
-    """Right, in small steps."""
+def decoder(order=("own", "cross", "feed"), norms=(1, 2, 3), **changed) -> type[nn.Module]:
+    """The decoder's layer with these steps changed."""
+    steps = Sublayers(order, norms, **changed)
 
-    def __init__(self, d, h, d_ff, dropout=0.1):
-        super().__init__()
-        self.self_attn, self.cross_attn = MultiHeadAttention(d, h), MultiHeadAttention(d, h)
-        self.linear1, self.linear2 = nn.Linear(d, d_ff), nn.Linear(d_ff, d)
-        self.norm1, self.norm2, self.norm3 = nn.LayerNorm(d), nn.LayerNorm(d), nn.LayerNorm(d)
-        self.p = dropout
+    class Layer(nn.Module):
+        def __init__(self, d, h, d_ff, dropout=0.1):
+            super().__init__()
+            self.self_attn, self.cross_attn = MultiHeadAttention(d, h), MultiHeadAttention(d, h)
+            set_up(self, steps, d, d_ff, dropout)
 
-    def drop(self, x):
-        return F.dropout(x, self.p, self.training)
+        def forward(self, x, memory, mask=None, memory_mask=None):
+            return through(self, x, Given(mask, memory, memory_mask))
 
-    def own(self, x, mask):
-        return self.drop(self.self_attn(x, mask=mask))
+    return Layer
 
-    def cross(self, x, memory, memory_mask):
-        return self.drop(self.cross_attn(x, memory, memory_mask))
 
-    def feed(self, x):
-        return self.drop(self.linear2(self.linear1(x).relu()))
+def queries_from_the_memory(at, x):
+    memory = at.given.memory
+    return at.norm(memory + at.drop(at.layer.cross_attn(memory, x)))
 
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        x = self.norm1(x + self.own(x, mask))
-        x = self.norm2(x + self.cross(x, memory, memory_mask))
-        return self.norm3(x + self.feed(x))
 
+def asking_with_what_came_before(at, x):
+    return at.norm(x + at.drop(at.sublayer(at.before)))
 
-class DecoderCrossCausal(_Decoder):
-    def cross(self, x, memory, memory_mask):
-        seen = torch.ones(x.shape[1], memory.shape[1], dtype=torch.bool).tril()
-        return super().cross(x, memory, seen if memory_mask is None else seen & memory_mask)
 
+def own_mask(change):
+    """Self-attention with the mask change(mask, causal one); the mask may be None."""
+    return lambda layer, x, given: layer.self_attn(x, mask=change(given.mask, causal(x.shape[1])))
 
-class DecoderQueriesFromMemory(_Decoder):
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        x = self.norm1(x + self.own(x, mask))
-        x = self.norm2(memory + self.drop(self.cross_attn(memory, x)))
-        return self.norm3(x + self.feed(x))
 
+def memory_mask(change):
+    """Cross-attention whose mask is changed, where there is one."""
+    return lambda layer, x, given: layer.cross_attn(
+        x, given.memory, None if given.memory_mask is None else change(given.memory_mask)
+    )
 
-class DecoderAnsweredByTheTarget(_Decoder):
-    def cross(self, x, memory, memory_mask):
-        return self.drop(self.cross_attn(memory, x, memory_mask))
 
+def read_causally(layer, x, given):
+    seen = torch.ones(x.shape[1], given.memory.shape[1], dtype=torch.bool).tril()
+    return layer.cross_attn(x, given.memory, seen if given.memory_mask is None else seen & given.memory_mask)
 
-class DecoderMaskAsMemory(_Decoder):
-    def own(self, x, mask):
-        return self.drop(self.self_attn(x, mask))
 
+def read_causally_where_lengths_agree(layer, x, given):
+    mask, seen = given.mask, given.memory_mask
+    if mask is not None and given.memory.shape[1] == x.shape[1]:
+        seen = mask if seen is None else seen & mask
+    return layer.cross_attn(x, given.memory, seen)
 
-class DecoderReadsItself(_Decoder):
-    def cross(self, x, memory, memory_mask):
-        return self.drop(self.cross_attn(x, x))
 
-
-class DecoderReadsItselfMasked(_Decoder):
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        x = self.norm1(x + self.own(x, mask))
-        x = self.norm2(x + self.drop(self.cross_attn(x, x, mask)))
-        return self.norm3(x + self.feed(x))
-
-
-class DecoderWithoutCross(_Decoder):
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        x = self.norm1(x + self.own(x, mask))
-        return self.norm3(x + self.feed(x))
-
-
-class DecoderCrossFirst(_Decoder):
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        x = self.norm1(x + self.cross(x, memory, memory_mask))
-        x = self.norm2(x + self.own(x, mask))
-        return self.norm3(x + self.feed(x))
-
-
-class DecoderOneAttentionForBoth(_Decoder):
-    def cross(self, x, memory, memory_mask):
-        return self.drop(self.self_attn(x, memory, memory_mask))
-
-
-class DecoderWithAnAttentionOfTwoNames(_Decoder):
-    def __init__(self, d, h, d_ff, dropout=0.1):
-        super().__init__(d, h, d_ff, dropout)
-        self.cross_attn = self.self_attn
-
-
-class DecoderAttentionsSwapped(_Decoder):
-    def own(self, x, mask):
-        return self.drop(self.cross_attn(x, mask=mask))
-
-    def cross(self, x, memory, memory_mask):
-        return self.drop(self.self_attn(x, memory, memory_mask))
-
-
-class DecoderAsksWithItsInput(_Decoder):
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        first = self.norm1(x + self.own(x, mask))
-        second = self.norm2(first + self.cross(x, memory, memory_mask))
-        return self.norm3(second + self.feed(second))
-
-
-class DecoderBothAttentionsAtOnce(_Decoder):
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        x = self.norm2(x + self.own(x, mask) + self.cross(x, memory, memory_mask))
-        return self.norm3(x + self.feed(x))
-
-
-class DecoderReadsMemoryInBoth(_Decoder):
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        x = self.norm1(x + self.drop(self.self_attn(x, memory, memory_mask)))
-        x = self.norm2(x + self.cross(x, memory, memory_mask))
-        return self.norm3(x + self.feed(x))
-
-
-class DecoderOwnMaskLost(_Decoder):
-    def own(self, x, mask):
-        return super().own(x, None)
-
-
-class DecoderOwnMaskInverted(_Decoder):
-    def own(self, x, mask):
-        return super().own(x, None if mask is None else ~mask)
-
-
-class DecoderEachSeesItself(_Decoder):
-    def own(self, x, mask):
-        itself = torch.eye(x.shape[1], dtype=torch.bool)
-        return super().own(x, None if mask is None else mask | itself)
-
-
-class DecoderAlwaysCausal(_Decoder):
-    def own(self, x, mask):
-        return super().own(x, causal(x.shape[1]))
-
-
-class DecoderCausalWhereMasked(_Decoder):
-    def own(self, x, mask):
-        return super().own(x, None if mask is None else causal(x.shape[1]))
-
-
-class DecoderCausalWhereNothingIsMasked(_Decoder):
-    def own(self, x, mask):
-        return super().own(x, causal(x.shape[1]) if mask is None else mask)
-
-
-class DecoderCausalToo(_Decoder):
-    def own(self, x, mask):
-        return super().own(x, causal(x.shape[1]) if mask is None else causal(x.shape[1]) & mask)
-
-
-class DecoderMemoryMaskedLikeTheTarget(_Decoder):
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        return super().forward(x, memory, mask, mask if memory_mask is None else memory_mask)
-
-
-class DecoderMemoryMaskLost(_Decoder):
-    def cross(self, x, memory, memory_mask):
-        return super().cross(x, memory, None)
-
-
-class DecoderMemoryMaskInverted(_Decoder):
-    def cross(self, x, memory, memory_mask):
-        return super().cross(x, memory, None if memory_mask is None else ~memory_mask)
-
-
-class DecoderPreNorm(_Decoder):
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        x = x + self.own(self.norm1(x), mask)
-        x = x + self.cross(self.norm2(x), memory, memory_mask)
-        return x + self.feed(self.norm3(x))
-
-
-class DecoderNormOfSublayer(_Decoder):
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        x = x + self.norm1(self.own(x, mask))
-        x = x + self.norm2(self.cross(x, memory, memory_mask))
-        return x + self.norm3(self.feed(x))
-
-
-class DecoderWithoutResidualOfSelf(_Decoder):
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        x = self.norm1(self.own(x, mask))
-        x = self.norm2(x + self.cross(x, memory, memory_mask))
-        return self.norm3(x + self.feed(x))
-
-
-class DecoderWithoutResidualOfCross(_Decoder):
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        x = self.norm1(x + self.own(x, mask))
-        x = self.norm2(self.cross(x, memory, memory_mask))
-        return self.norm3(x + self.feed(x))
-
-
-class DecoderWithoutResidualOfFeed(_Decoder):
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        x = self.norm1(x + self.own(x, mask))
-        x = self.norm2(x + self.cross(x, memory, memory_mask))
-        return self.norm3(self.feed(x))
-
-
-class DecoderFeedsBesideTheCrossAttention(_Decoder):
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        x = self.norm1(x + self.own(x, mask))
-        return self.norm3(x + self.feed(self.norm2(x + self.cross(x, memory, memory_mask))))
-
-
-class DecoderWithoutNorms(_Decoder):
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        x = x + self.own(x, mask)
-        x = x + self.cross(x, memory, memory_mask)
-        return x + self.feed(x)
-
-
-class DecoderWithoutLastNorm(_Decoder):
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        x = self.norm1(x + self.own(x, mask))
-        x = self.norm2(x + self.cross(x, memory, memory_mask))
-        return x + self.feed(x)
-
-
-class DecoderWithOneNorm(_Decoder):
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        x = self.norm1(x + self.own(x, mask))
-        x = self.norm1(x + self.cross(x, memory, memory_mask))
-        return self.norm1(x + self.feed(x))
-
-
-class DecoderNormsSwapped(_Decoder):
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        x = self.norm1(x + self.own(x, mask))
-        x = self.norm3(x + self.cross(x, memory, memory_mask))
-        return self.norm2(x + self.feed(x))
-
-
-class DecoderWithoutItsThirdNorm(_Decoder):
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        x = self.norm1(x + self.own(x, mask))
-        x = self.norm2(x + self.cross(x, memory, memory_mask))
-        return self.norm2(x + self.feed(x))
-
-
-class DecoderWithoutRelu(_Decoder):
-    def feed(self, x):
-        return self.drop(self.linear2(self.linear1(x)))
-
-
-class DecoderWithGelu(_Decoder):
-    def feed(self, x):
-        return self.drop(self.linear2(F.gelu(self.linear1(x))))
-
-
-class DecoderWithReluAtTheEnd(_Decoder):
-    def feed(self, x):
-        return self.drop(self.linear2(self.linear1(x).relu()).relu())
-
-
-class DecoderWithoutFeedForward(_Decoder):
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        x = self.norm1(x + self.own(x, mask))
-        return self.norm2(x + self.cross(x, memory, memory_mask))
-
-
-class DecoderAlwaysDrops(_Decoder):
-    def drop(self, x):
-        return F.dropout(x, self.p)
-
-
-class DecoderNeverDrops(_Decoder):
-    def drop(self, x):
-        return x
-
-
-class DecoderDropsTheSum(_Decoder):
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        x = self.norm1(self.drop(x + self.self_attn(x, mask=mask)))
-        x = self.norm2(self.drop(x + self.cross_attn(x, memory, memory_mask)))
-        return self.norm3(self.drop(x + self.linear2(self.linear1(x).relu())))
-
-
-class DecoderSelfAttentionAlwaysDrops(_Decoder):
-    def own(self, x, mask):
-        return F.dropout(self.self_attn(x, mask=mask), self.p)
-
-
-class DecoderCrossAttentionAlwaysDrops(_Decoder):
-    def cross(self, x, memory, memory_mask):
-        return F.dropout(self.cross_attn(x, memory, memory_mask), self.p)
-
-
-class DecoderFeedForwardAlwaysDrops(_Decoder):
-    def feed(self, x):
-        return F.dropout(self.linear2(self.linear1(x).relu()), self.p)
-
-
-class DecoderDropsTheOutput(_Decoder):
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        x = self.drop(self.norm1(x + self.self_attn(x, mask=mask)))
-        x = self.drop(self.norm2(x + self.cross_attn(x, memory, memory_mask)))
-        return self.drop(self.norm3(x + self.linear2(self.linear1(x).relu())))
-
-
-class DecoderDropsTheHiddenLayer(_Decoder):
-    def feed(self, x):
-        return self.linear2(self.drop(self.linear1(x).relu()))
-
-
-class DecoderWithARateOfItsOwn(_Decoder):
-    def __init__(self, d, h, d_ff, dropout=0.1):
-        super().__init__(d, h, d_ff, 0.1)
-
-
-class DecoderSelfAttentionNotDropped(_Decoder):
-    def own(self, x, mask):
-        return self.self_attn(x, mask=mask)
-
-
-class DecoderCrossAttentionNotDropped(_Decoder):
-    def cross(self, x, memory, memory_mask):
-        return self.cross_attn(x, memory, memory_mask)
-
-
-class DecoderFeedForwardNotDropped(_Decoder):
-    def feed(self, x):
-        return self.linear2(self.linear1(x).relu())
-
-
-class DecoderDropsWithoutScale(DropsWithoutScale, _Decoder):
-    pass
-
-
-class DecoderDropsByHand(DropsByHand, _Decoder):
-    pass
-
-
-class DecoderDropsTwice(DropsTwice, _Decoder):
-    pass
-
-
-class DecoderDropsWholeTokens(DropsWholeTokens, _Decoder):
-    pass
-
-
-class DecoderMemoryDetached(_Decoder):
-    def cross(self, x, memory, memory_mask):
-        return super().cross(x, memory.detach(), memory_mask)
-
-
-class DecoderHidesWhatNobodyMayRead(_Decoder):
-    def cross(self, x, memory, memory_mask):
-        return super().cross(x, memory, None if memory_mask is None else memory_mask.any(dim=-2, keepdim=True))
-
-
-class DecoderOneRowOfTheMask(_Decoder):
-    def cross(self, x, memory, memory_mask):
-        return super().cross(x, memory, None if memory_mask is None else memory_mask[..., :1, :])
-
-
-class DecoderCrossCausalWhereLengthsAgree(_Decoder):
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        if mask is not None and memory.shape[1] == x.shape[1]:
-            memory_mask = mask if memory_mask is None else memory_mask & mask
-        return super().forward(x, memory, mask, memory_mask)
-
-
-class DecoderMaskOfTwoAxesForAll(_Decoder):
-    """A memory mask of two axes is taken for (b, m)."""
-
-    def cross(self, x, memory, memory_mask):
-        two = memory_mask is not None and memory_mask.dim() == 2
-        return super().cross(x, memory, memory_mask[:, None, :] if two else memory_mask)
-
-
-class DecoderKeepsTheFirstMask(KeepsTheFirstMask, _Decoder):
-    def own(self, x, mask):
-        return super().own(x, self.ready(mask))
-
-
-class DecoderKeepsTheFirstMemoryMask(KeepsTheFirstMask, _Decoder):
-    def cross(self, x, memory, memory_mask):
-        return super().cross(x, memory, self.ready(memory_mask))
-
-
-class DecoderMasksSwapped(_Decoder):
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        return super().forward(x, memory, memory_mask, mask)
-
-
-class DecoderWithANormOfTwoNames(_Decoder):
-    def __init__(self, d, h, d_ff, dropout=0.1):
-        super().__init__(d, h, d_ff, dropout)
-        self.norm2 = self.norm1
-
-
-class DecoderInPlace(_Decoder):
-    def forward(self, x, memory, mask=None, memory_mask=None):
-        x += self.own(x, mask)
-        x = self.norm1(x)
-        x = self.norm2(x + self.cross(x, memory, memory_mask))
-        return self.norm3(x + self.feed(x))
+def read_with_the_targets_mask(layer, x, given):
+    return layer.cross_attn(x, given.memory, given.mask if given.memory_mask is None else given.memory_mask)
 
 
 DecoderLayer = Check(
@@ -472,105 +122,88 @@ DecoderLayer = Check(
     cases=[
         _decoder(
             "n = 5, m = 7, d = 12, 3 heads, causal, one mask for the memory of both sequences",
-            b=2,
-            n=5,
-            m=7,
-            d=12,
-            h=3,
-            d_ff=20,
-            masks="shared",
+            **{"b": 2, "n": 5, "m": 7, "d": 12, "h": 3, "d_ff": 20, "masks": "shared"},
         ),
         _decoder("n = m = 6, d = 8, 2 heads, causal", b=3, n=6, m=6, d=8, h=2, d_ff=11, masks="causal"),
         _decoder("causal, and padding in the memory", b=3, n=7, m=4, d=10, h=5, d_ff=6, masks="both"),
         _decoder(
             "two masks with a row for each token; training mode and gradients, in float64",
-            b=2,
-            n=5,
-            m=5,
-            d=9,
-            h=3,
-            d_ff=14,
-            masks="rows",
-            dtype=torch.float64,
+            **{"b": 2, "n": 5, "m": 5, "d": 9, "h": 3, "d_ff": 14, "masks": "rows", "dtype": torch.float64},
         ),
         _decoder("no mask at all, n = 4, m = 6", b=2, n=4, m=6, d=8, h=4, d_ff=5, masks="none"),
     ],
     misconceptions=wrong_answers(
         __file__,
-        *(
-            Misconception(
-                f"dropout after the {sublayer} that never stops",
-                wrong,
-                "After `layer.eval()` nothing may be dropped. `F.dropout` must be told `self.training`; `nn.Dropout` sees to that itself.",
-            )
-            for sublayer, wrong in (
-                ("self-attention", DecoderSelfAttentionAlwaysDrops),
-                ("cross-attention", DecoderCrossAttentionAlwaysDrops),
-                ("feed-forward network", DecoderFeedForwardAlwaysDrops),
-            )
+        *slips(decoder, Handed.mask_as_memory, Handed.mask_ignored, Handed.mask_inverted, Handed.itself_seen),
+        *slips(decoder, Handed.mask_kept),
+        *slips(decoder, Around.pre_norm, Around.sublayer_normalised, Around.stream_overwritten),
+        *slips(decoder, Feed.no_relu, Feed.gelu, Feed.relu_at_the_end_too, Feed.dropped_inside),
+        *slips(decoder, Dropout.never_stops, Dropout.never_starts, Dropout.on_the_sum, Dropout.after_the_norm),
+        *slips(decoder, Dropout.rate_of_its_own, Dropout.not_scaled, Dropout.divides_by_0, Dropout.twice),
+        *slips(decoder, Dropout.whole_tokens),
+        read_causally=decoder(cross=read_causally),
+        read_causally_where_lengths_agree=decoder(cross=read_causally_where_lengths_agree),
+        queries_from_the_memory=decoder(around=only("cross", queries_from_the_memory)),
+        arguments_swapped=Wrong(
+            decoder(cross=lambda layer, x, given: layer.cross_attn(given.memory, x, given.memory_mask)),
+            raises="RuntimeError",
         ),
-        cross_attention_masked_causally=DecoderCrossCausal,
-        queries_from_encoder=DecoderQueriesFromMemory,
-        two_arguments_cross_attention_swapped=Wrong(DecoderAnsweredByTheTarget, raises="RuntimeError"),
-        mask_handed_on_as_memory=Wrong(DecoderMaskAsMemory, raises="RuntimeError"),
-        cross_attention_that_reads_target=DecoderReadsItself,
-        self_attention_twice=DecoderReadsItselfMasked,
-        no_cross_attention=DecoderWithoutCross,
-        cross_attention_before_self_attention=DecoderCrossFirst,
-        memory_both_attentions=DecoderReadsMemoryInBoth,
-        one_attention_under_two_names=DecoderWithAnAttentionOfTwoNames,
-        dropout_between_two_linear_layers_none=DecoderDropsTheHiddenLayer,
-        one_attention_both=DecoderOneAttentionForBoth,
-        two_attentions_swapped=DecoderAttentionsSwapped,
-        cross_attention_asks_with_layers_input=DecoderAsksWithItsInput,
-        both_attentions_at_once=DecoderBothAttentionsAtOnce,
-        causal_mask_not_used=DecoderOwnMaskLost,
-        causal_mask_inverted=DecoderOwnMaskInverted,
-        every_token_sees_itself_whatever_mask=DecoderEachSeesItself,
-        causal_mask_whatever_given=DecoderAlwaysCausal,
-        causal_mask_place_given_one=DecoderCausalWhereMasked,
-        causal_mask_where_none_given=DecoderCausalWhereNothingIsMasked,
-        causal_mask_beside_given_one=DecoderCausalToo,
-        targets_mask_where_memory_has_none=Wrong(DecoderMemoryMaskedLikeTheTarget, raises="RuntimeError"),
-        memorys_mask_not_used=DecoderMemoryMaskLost,
-        memorys_mask_inverted=DecoderMemoryMaskInverted,
-        norm_before_sublayer_pre_norm=DecoderPreNorm,
-        sublayers_output_normalised_not_sum=DecoderNormOfSublayer,
-        no_residual_around_self_attention=DecoderWithoutResidualOfSelf,
-        no_residual_around_cross_attention=DecoderWithoutResidualOfCross,
-        no_residual_around_feed_forward_network=DecoderWithoutResidualOfFeed,
-        last_residual_taken_from_before_cross=DecoderFeedsBesideTheCrossAttention,
-        no_norms=DecoderWithoutNorms,
-        no_norm_at_end=DecoderWithoutLastNorm,
-        norm2_last_two_sums=DecoderWithoutItsThirdNorm,
-        one_norm_all_sums=DecoderWithOneNorm,
-        two_norms_swapped=DecoderNormsSwapped,
-        no_relu=DecoderWithoutRelu,
-        gelu_instead_relu=DecoderWithGelu,
-        relu_at_end_too=DecoderWithReluAtTheEnd,
-        no_feed_forward_network=DecoderWithoutFeedForward,
-        dropout_that_never_stops=DecoderAlwaysDrops,
-        dropout_after_norm=DecoderDropsTheOutput,
-        no_dropout=DecoderNeverDrops,
-        dropout_on_sum=DecoderDropsTheSum,
-        rate_dropout_own=DecoderWithARateOfItsOwn,
-        no_dropout_after_self_attention=DecoderSelfAttentionNotDropped,
-        no_dropout_after_cross_attention=DecoderCrossAttentionNotDropped,
-        no_dropout_after_feed_forward_network=DecoderFeedForwardNotDropped,
-        dropout_that_doesnt_scale_what_it=DecoderDropsWithoutScale,
-        dropout_that_divides_by_0_at_rate_1=DecoderDropsByHand,
-        dropout_another_place_too_or_by_another=DecoderDropsTwice,
-        memory_cut_off_from_gradients=DecoderMemoryDetached,
-        whole_tokens_dropped=DecoderDropsWholeTokens,
-        memory_hidden_only_what_none_tokens_may=DecoderHidesWhatNobodyMayRead,
-        one_row_memorys_mask_all_tokens=DecoderOneRowOfTheMask,
-        cross_attention_causal_where_both=DecoderCrossCausalWhereLengthsAgree,
-        mask_two_axes_taken_one_sequences=Wrong(DecoderMaskOfTwoAxesForAll, raises="RuntimeError"),
-        mask_kept_all_shape=DecoderKeepsTheFirstMask,
-        memorys_mask_kept_all_shape=DecoderKeepsTheFirstMemoryMask,
-        two_masks_swapped=Wrong(DecoderMasksSwapped, raises="RuntimeError"),
-        one_norm_under_two_names=DecoderWithANormOfTwoNames,
-        stream_changed_place=DecoderInPlace,
+        reads_the_target=decoder(cross=lambda layer, x, given: layer.cross_attn(x, x)),
+        self_attention_twice=decoder(cross=lambda layer, x, given: layer.cross_attn(x, x, given.mask)),
+        no_cross=decoder(order=("own", "feed"), norms=(1, 3)),
+        cross_first=decoder(order=("cross", "own", "feed")),
+        memory_in_both=decoder(own=lambda layer, x, given: layer.self_attn(x, given.memory, given.memory_mask)),
+        attention_of_two_names=decoder(tied=("self_attn", "cross_attn")),
+        one_attention=decoder(cross=lambda layer, x, given: layer.self_attn(x, given.memory, given.memory_mask)),
+        attentions_swapped=decoder(
+            own=lambda layer, x, given: layer.cross_attn(x, mask=given.mask),
+            cross=lambda layer, x, given: layer.self_attn(x, given.memory, given.memory_mask),
+        ),
+        asks_with_the_input=decoder(around=only("cross", asking_with_what_came_before)),
+        attentions_at_once=decoder(norms=(0, 2, 3), around=only("cross", asking_with_what_came_before)),
+        memory_detached=decoder(
+            cross=lambda layer, x, given: layer.cross_attn(x, given.memory.detach(), given.memory_mask)
+        ),
+        always_causal=decoder(own=own_mask(lambda mask, causal: causal)),
+        causal_in_its_place=decoder(own=own_mask(lambda mask, causal: None if mask is None else causal)),
+        causal_where_none_is_given=decoder(own=own_mask(lambda mask, causal: causal if mask is None else mask)),
+        causal_too=decoder(own=own_mask(lambda mask, causal: causal if mask is None else causal & mask)),
+        targets_mask=Wrong(decoder(cross=read_with_the_targets_mask), raises="RuntimeError"),
+        memory_mask_ignored=decoder(cross=lambda layer, x, given: layer.cross_attn(x, given.memory)),
+        memory_mask_inverted=decoder(cross=memory_mask(lambda mask: ~mask)),
+        hidden_from_all=decoder(cross=memory_mask(lambda mask: mask.any(dim=-2, keepdim=True))),
+        one_row=decoder(cross=memory_mask(lambda mask: mask[..., :1, :])),
+        mask_of_the_sequences=Wrong(
+            decoder(cross=memory_mask(lambda mask: mask[:, None, :] if mask.dim() == 2 else mask)),
+            raises="RuntimeError",
+        ),
+        memory_mask_kept=decoder(
+            cross=lambda layer, x, given: layer.cross_attn(x, given.memory, first_kept(layer, given.memory_mask))
+        ),
+        masks_swapped=Wrong(
+            decoder(
+                own=lambda layer, x, given: layer.self_attn(x, mask=given.memory_mask),
+                cross=lambda layer, x, given: layer.cross_attn(x, given.memory, given.mask),
+            ),
+            raises="RuntimeError",
+        ),
+        no_residual_of_self_attention=decoder(around=only("own", without_residual)),
+        no_residual_of_cross_attention=decoder(around=only("cross", without_residual)),
+        no_residual_of_feed_forward=decoder(around=only("feed", without_residual)),
+        old_residual=decoder(around=only("feed", lambda at, x: at.norm(at.before + at.drop(at.sublayer(x))))),
+        no_norms=decoder(norms=(0, 0, 0)),
+        no_norm_at_the_end=decoder(norms=(1, 2, 0)),
+        norm_2_twice=decoder(norms=(1, 2, 2)),
+        one_norm=decoder(norms=(1, 1, 1)),
+        norms_swapped=decoder(norms=(1, 3, 2)),
+        norm_of_two_names=decoder(tied=("norm1", "norm2")),
+        no_feed_forward=decoder(order=("own", "cross")),
+        no_dropout_after_self_attention=decoder(around=only("own", undropped)),
+        no_dropout_after_cross_attention=decoder(around=only("cross", undropped)),
+        no_dropout_after_feed_forward=decoder(around=only("feed", undropped)),
+        self_attention_always_dropped=decoder(around=only("own", always_dropped)),
+        cross_attention_always_dropped=decoder(around=only("cross", always_dropped)),
+        feed_forward_always_dropped=decoder(around=only("feed", always_dropped)),
     ),
     within={torch.float32: ROUNDING},
     forbids=FORBIDDEN,

@@ -11,21 +11,33 @@ from .. import cost as reference
 __all__ = ["enc_dec_cost"]
 
 
-def _changed(change: Callable) -> Callable:
-    """The right table with some of its rows replaced by those of `change(n, m, d)`."""
-
-    def table(n, m, d):
-        return reference.enc_dec_cost(n, m, d) | change(n, m, d)
-
-    return table
+def changed(rows: Callable) -> Callable:
+    """The right table with some of its rows replaced by those of `rows(n, m, d)`."""
+    return lambda n, m, d: reference.enc_dec_cost(n, m, d) | rows(n, m, d)
 
 
-def multiply_adds(n, m, d):
-    return {row: (scores // 2, weights // 2) for row, (scores, weights) in reference.enc_dec_cost(n, m, d).items()}
+def halved(half: Callable) -> Callable:
+    """All rows (scores, weights) through `half`."""
+    return lambda n, m, d: {row: half(*costs) for row, costs in reference.enc_dec_cost(n, m, d).items()}
 
 
-def lengths_swapped(n, m, d):
-    return reference.enc_dec_cost(m, n, d)
+def cross(scores: Callable, weights: Callable) -> Callable:
+    """Another cross-attention; weights: how often d² is multiplied, by tokens of the target and of the memory."""
+    return changed(lambda n, m, d: {"cross_attention": (scores(n, m) * d, weights(n, m) * d * d)})
+
+
+def feed(encoder: Callable, decoder: Callable) -> Callable:
+    """Other feed-forward networks, by how often d² is multiplied."""
+    return changed(
+        lambda n, m, d: {
+            "encoder_feed_forward": (0, encoder(n, m) * d * d),
+            "decoder_feed_forward": (0, decoder(n, m) * d * d),
+        }
+    )
+
+
+def all_scores(n, m):
+    return 4 * n * m
 
 
 enc_dec_cost = Table(
@@ -42,54 +54,34 @@ enc_dec_cost = Table(
     within=(0.0, 0.0),
     misconceptions=wrong_answers(
         __file__,
-        one_flop_multiply_add=multiply_adds,
-        source_target_swapped=lengths_swapped,
-        cross_attention_forgotten=_changed(lambda n, m, d: {"cross_attention": (0, 0)}),
-        cross_attention_with_n_squared_scores=_changed(
-            lambda n, m, d: {"cross_attention": (4 * n * n * d, 4 * n * d * d + 4 * m * d * d)}
-        ),
-        cross_attention_with_m_squared_scores=_changed(
-            lambda n, m, d: {"cross_attention": (4 * m * m * d, 4 * n * d * d + 4 * m * d * d)}
-        ),
-        cross_attentions_keys_values_made=_changed(lambda n, m, d: {"cross_attention": (4 * n * m * d, 8 * n * d * d)}),
-        cross_attentions_projections_all_memory=_changed(
-            lambda n, m, d: {"cross_attention": (4 * n * m * d, 8 * m * d * d)}
-        ),
-        one_projection_memory_three_target=_changed(
-            lambda n, m, d: {"cross_attention": (4 * n * m * d, 6 * n * d * d + 2 * m * d * d)}
-        ),
-        cross_attention_without_projections=_changed(
-            lambda n, m, d: {"cross_attention": (4 * n * m * d, 4 * n * d * d)}
-        ),
-        cross_attention_without_projections_2=_changed(lambda n, m, d: {"cross_attention": (4 * n * m * d, 0)}),
-        keys_values_memory_projected_again=_changed(
-            lambda n, m, d: {"cross_attention": (4 * n * m * d, 4 * n * d * d + 4 * n * m * d * d)}
-        ),
-        mixing_left_out=lambda n, m, d: {row: (s // 2, w) for row, (s, w) in reference.enc_dec_cost(n, m, d).items()},
-        three_projections_instead_four=_changed(
+        multiply_adds=halved(lambda scores, weights: (scores // 2, weights // 2)),
+        no_mixing=halved(lambda scores, weights: (scores // 2, weights)),
+        lengths_swapped=lambda n, m, d: reference.enc_dec_cost(m, n, d),
+        no_cross=cross(lambda n, m: 0, lambda n, m: 0),
+        n_squared_scores=cross(lambda n, m: 4 * n * n, lambda n, m: 4 * n + 4 * m),
+        m_squared_scores=cross(lambda n, m: 4 * m * m, lambda n, m: 4 * n + 4 * m),
+        all_of_the_target=cross(all_scores, lambda n, m: 8 * n),
+        all_of_the_memory=cross(all_scores, lambda n, m: 8 * m),
+        one_of_the_memory=cross(all_scores, lambda n, m: 6 * n + 2 * m),
+        three_of_the_memory=cross(all_scores, lambda n, m: 2 * n + 6 * m),
+        no_keys_and_values=cross(all_scores, lambda n, m: 4 * n),
+        no_projections=cross(all_scores, lambda n, m: 0),
+        memory_projected_again=cross(all_scores, lambda n, m: 4 * n + 4 * n * m),
+        three_projections=changed(
             lambda n, m, d: {
                 "encoder_self_attention": (4 * m * m * d, 6 * m * d * d),
                 "decoder_self_attention": (4 * n * n * d, 6 * n * d * d),
                 "cross_attention": (4 * n * m * d, 2 * n * d * d + 4 * m * d * d),
             }
         ),
-        half_causal_scores=_changed(lambda n, m, d: {"decoder_self_attention": (2 * n * (n + 1) * d, 8 * n * d * d)}),
-        feed_forward_network_width_d=_changed(
-            lambda n, m, d: {"encoder_feed_forward": (0, 4 * m * d * d), "decoder_feed_forward": (0, 4 * n * d * d)}
-        ),
-        one_two_products_feed_forward_network=_changed(
-            lambda n, m, d: {"encoder_feed_forward": (0, 8 * m * d * d), "decoder_feed_forward": (0, 8 * n * d * d)}
-        ),
-        cross_attentions_output_projection_made=_changed(
-            lambda n, m, d: {"cross_attention": (4 * n * m * d, 2 * n * d * d + 6 * m * d * d)}
-        ),
-        one_two_products_decoders_feed_forward=_changed(lambda n, m, d: {"decoder_feed_forward": (0, 8 * n * d * d)}),
-        one_two_products_encoders_feed_forward=_changed(lambda n, m, d: {"encoder_feed_forward": (0, 8 * m * d * d)}),
-        feed_forward_networks_that_read_other=_changed(
-            lambda n, m, d: {"encoder_feed_forward": (0, 16 * n * d * d), "decoder_feed_forward": (0, 16 * m * d * d)}
-        ),
-        decoder_that_reads_source_target_as_one=_changed(
+        causal_half=changed(lambda n, m, d: {"decoder_self_attention": (2 * n * (n + 1) * d, 8 * n * d * d)}),
+        source_and_target_as_one=changed(
             lambda n, m, d: {"decoder_self_attention": (4 * (n + m) ** 2 * d, 8 * (n + m) * d * d)}
         ),
+        feed_of_width_d=feed(lambda n, m: 4 * m, lambda n, m: 4 * n),
+        one_product=feed(lambda n, m: 8 * m, lambda n, m: 8 * n),
+        one_product_in_encoder=feed(lambda n, m: 8 * m, lambda n, m: 16 * n),
+        one_product_in_decoder=feed(lambda n, m: 16 * m, lambda n, m: 8 * n),
+        feed_of_the_other_length=feed(lambda n, m: 16 * n, lambda n, m: 16 * m),
     ),
 )

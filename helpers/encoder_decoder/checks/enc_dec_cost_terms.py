@@ -15,12 +15,12 @@ enc_dec_cost_terms = Check(
     drive=choice,
     misconceptions=wrong_answers(
         __file__,
-        encoder_decoder_swapped=lambda: "bfced",
-        scores_products_with_weights_swapped=lambda: "ecfbd",
-        scores_encoder_decoder_swapped=lambda: "becfd",
-        products_source_target_swapped=lambda: "cfbed",
-        mask_instead_cross_attention=Wrong(lambda: "cebfa", recognise=lambda seen: "a" in seen.output),
-        whole_decoder_alone=Wrong(lambda: "cebfg", recognise=lambda seen: "g" in seen.output),
+        stacks_swapped=lambda: "bfced",
+        kinds_swapped=lambda: "ecfbd",
+        scores_swapped=lambda: "becfd",
+        products_swapped=lambda: "cfbed",
+        mask=Wrong(lambda: "cebfa", recognise=lambda seen: "a" in seen.output),
+        whole_decoder=Wrong(lambda: "cebfg", recognise=lambda seen: "g" in seen.output),
         letter_missing=Wrong(lambda: "cebf", recognise=lambda seen: len(seen.output) < 5),
     ),
 )

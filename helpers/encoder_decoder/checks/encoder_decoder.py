@@ -1,9 +1,8 @@
 """The check of `EncoderDecoder`."""
 
-import contextlib
-import functools
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -11,183 +10,38 @@ from torch import Generator, Tensor, nn
 
 from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check, Misconception
-from helpers.engine.compare import Message
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 from helpers.transformer_lm.positions import sinusoidal_positions
 
 from .. import model as reference
 from ..layers import DecoderLayer, EncoderLayer
-from .layers import (
-    ALL,
-    FORBIDDEN,
-    IN_ITS_PLACE,
-    NOT_SCALED,
-    TOKENS,
-    WHOLE,
-    WHOLE_TOKENS,
-    added,
-    causal,
-    choices,
-    in_training,
-    loaded,
-    seen_call,
-    told_gradients,
-    twice,
-    weights_like,
-    where_it_drops,
-)
+from .layers import ALL, FORBIDDEN, causal, weights_like
+from .model_runs import run
 
 __all__ = ["EncoderDecoder"]
 
 PAD, START = reference.PAD, reference.START
 
 
-def _run(cls: Callable, sizes: tuple, weights: dict[str, Tensor], source: Tensor, target: Tensor, asks: str) -> tuple:
-    """The memory, and logits: those of the "whole" model after a call with less to read, or those of `decode`, its other "half", or
-    all that `_thorough` tells."""
-    model, real = cls(*sizes), source != PAD
-    began = _began(model.state_dict(), sizes[2])
-    loaded(model, weights)
-    model.eval()
-    if asks == "all":
-        return *_thorough(model, source, target), began, *_at_half_the_rate(cls)
-    if asks == "whole":
-        model(source[:, :2], target[:, :2])  # of this nothing may be left
-        logits = model(source, target)
-        return model.encode(source, real), _asked_for(logits, target)
-    memory = model.encode(source, real)
-    return memory, _asked_for(model.decode(target, memory, real), target)
-
-
-def _thorough(model: nn.Module, source: Tensor, target: Tensor) -> tuple:
-    """Memory and logits, of the model and of `decode`, where a word between others is hidden from both halves and another one from the
-    decoder alone, a PAD isn't hidden, and the target has lost its first; the memory's gradient; and memory and logits in training mode,
-    where every dropout drops all."""
-    logits, real, read = model(source, target), source != PAD, source.clone()
-    real[0, 1], read[0, -1] = False, PAD  # told to hide a word, and to show a PAD
-    memory = model.encode(read, real)
-    real = real.clone()  # `encode` may have kept its own
-    real[-1, 0] = False
-    half = seen_call(model.decode, (target[:, 1:], memory, real))
-    model.train()
-    both, shown, b = twice(source), twice(source != PAD), len(source)
-    encoded = model.encode(both, shown)
-    trained = in_training(encoded, b), in_training(model.decode(twice(target), encoded, shown), b)
-    return (
-        memory,
-        logits,
-        half.output,
-        *told_gradients(half, "the memory"),
-        *trained,
-        Message(f"logits of dtype {logits.dtype}"),
-    )
-
-
-HALF = (7, 5, 4, 2, 3, 1, 0.5)  # words of source and target, d, h, d_ff, layers and the rate of dropout
-
-SILENT = (
-    "self_attn.w_o",
-    "linear2",
-)  # their weights are 0, so that few outputs are possible; 6.1 and 6.2 look into the layers
-
-
-def _at_half_the_rate(cls: Callable) -> tuple[Message, Message, Message]:
-    """Where encoder and decoder drop, in words: all that can come out of sequences of one token is listed (see layers.py). And whether
-    the encoder learns."""
-    weights, source, target, memory, encoded, decoded = _halved()
-    model = loaded(cls(*HALF), weights)
-    model.train()
-    read = model.encode(source.clone(), source != PAD)
-    written = model.decode(target.clone(), memory.clone(), torch.ones(memory.shape[:2], dtype=torch.bool))
-    drops = Message(f"encode: {where_it_drops(read, encoded)}"), Message(f"decode: {where_it_drops(written, decoded)}")
-    return *drops, _learns(model, source.clone(), target.clone())
-
-
-def _learns(model: nn.Module, source: Tensor, target: Tensor) -> Message:
-    """Whether what `forward` hands to `decode` hangs on the encoder's weights. The model is of no use afterwards."""
-    handed: list[bool] = []
-
-    def decode(*inputs, **named):
-        floats = [one for one in (*inputs, *named.values()) if isinstance(one, Tensor) and one.is_floating_point()]
-        handed.append(any(one.requires_grad for one in floats))
-        return torch.zeros(*target.shape, HALF[1], dtype=torch.float64)
-
-    model.decode = decode
-    with contextlib.suppress(Exception):  # another decoder may give more than logits
-        model(source, target)
-    return Message("forward: no gradient reaches the encoder" if handed == [False] else "forward: the encoder learns")
-
-
-@functools.cache
-@torch.no_grad()
-def _halved() -> tuple:
-    """Weights; source and target, sequences of one token each, and a memory; what may come out of encoder and decoder."""
-    generator, model = Generator().manual_seed(2), reference.EncoderDecoder(*HALF)
-    drawn = weights_like(model, generator, torch.float64)
-    weights = {name: 0 * weight if any(part in name for part in SILENT) else weight for name, weight in drawn.items()}
-    loaded(model, weights).eval()
-    source, target = (torch.randint(START, words, (TOKENS, 1), generator=generator) for words in HALF[:2])
-    memory = torch.randn(TOKENS, 1, HALF[2], generator=generator, dtype=torch.float64)
-
-    def encoded(scale: float, whole: bool) -> Tensor:
-        layer, x = model.encoder[0], choices(model.embed(source, model.source_embedding), scale, whole).flatten(1, 2)
-        return layer.norm2(layer.norm1(x))
-
-    def decoded(scale: float, whole: bool) -> Tensor:
-        layer, x = model.decoder[0], choices(model.embed(target, model.target_embedding), scale, whole).flatten(1, 2)
-        x = added(layer.norm2, layer.norm1(x), layer.cross_attn(layer.norm1(x), memory), scale)
-        return model.head(layer.norm3(x))
-
-    kinds = (WHOLE, 2.0, True), (IN_ITS_PLACE, 2.0, False), (NOT_SCALED, 1.0, False)
-    lists = [[(words, possible(scale, whole)) for words, scale, whole in kinds] for possible in (encoded, decoded)]
-    return weights, source, target, memory, *lists
-
-
-def _asked_for(logits: Tensor, target: Tensor) -> Tensor:
-    """The logits, with 0 for any number where the target is padding: nothing is asked there, but NaN would spoil the gradients."""
-    if not isinstance(logits, Tensor) or logits.shape[:2] != target.shape:
-        return logits
-    return logits.masked_fill((target == PAD)[..., None] & logits.isfinite(), 0.0)
-
-
-def _began(weights: dict[str, Tensor], d: int) -> Message:
-    """Whether both embeddings begin with standard deviation d^(−½), as far as so few numbers can tell."""
-    tables = {name: weights.get(f"{name}_embedding.weight") for name in ("source", "target")}
-    kinds = {name: _size(table, d) for name, table in tables.items() if table is not None}
-    off = [f"the {name}'s embedding with {kind}" for name, kind in kinds.items() if kind]
-    if off:
-        return Message(f"not both embeddings begin with standard deviation d^(−½): {' and '.join(off)}")
-    return Message("both embeddings begin with standard deviation d^(−½)")
-
-
-def _size(table: Tensor, d: int) -> str:
-    """Which standard deviation it is, where it isn't about d^(−½)."""
-    size = table.std().item() * math.sqrt(d)
-    if 0.65 < size < 1.5:
-        return ""
-    if 0.9 < size / math.sqrt(2 * d / sum(table.shape)) < 1.1:
-        return "that of Xavier's start"
-    return "a larger one" if size > 1 else "a smaller one"
-
-
 def _model(
     label: str,
     *,
-    b: int,
-    n: int,
-    m: int,
-    d: int,
-    h: int,
-    d_ff: int,
-    layers: int,
-    padding=True,
+    b,
+    n,
+    m,
+    d,
+    h,
+    d_ff,
+    layers,
     words=(29, 23),
-    dtype=torch.float32,
+    padding=True,
     ends=False,
-    asks="halves",
+    dtype=torch.float32,
+    asks="half",
 ) -> Case:
-    """words: of source and target; in float64 so many that Xavier's start is far from d^(−½). ends: the targets end one after the other, all but the first in padding. asks: for the
-    "whole" model or for its "halves". A case in float64 asks for all there is."""
+    """words: of source and target; in float64 so many that Xavier's start is far from d^(−½). ends: the targets end one
+    after the other, all but the first in padding. asks: for the "whole" model or for its other "half"; in float64 for
+    all there is."""
     sizes = (*words, d, h, d_ff, layers, ALL)
     like = reference.EncoderDecoder(*sizes)
 
@@ -201,566 +55,240 @@ def _model(
         tokens = torch.randint(START, words[1], (b, n), generator=generator)
         return tokens.masked_fill(torch.arange(n) >= n - torch.arange(b)[:, None], PAD) if ends else tokens
 
-    return explicit_case(
-        label,
-        sizes,
-        RandomArg(lambda generator: weights_like(like, generator, dtype)),
-        RandomArg(source),
-        RandomArg(target),
-        "all" if dtype == torch.float64 else asks,
-    )
+    weights = RandomArg(lambda generator: weights_like(like, generator, dtype))
+    asks = "all" if dtype == torch.float64 else asks
+    return explicit_case(label, sizes, weights, RandomArg(source), RandomArg(target), asks)
 
 
-class _Model(nn.Module):
-    """Right, in small steps: each slip below changes one."""
+def times_root(model, x, side):
+    return x * math.sqrt(model.d)
 
-    def __init__(self, source_words, target_words, d, h, d_ff, layers, dropout=0.1):
-        super().__init__()
-        self.d = d
-        self.source_embedding, self.target_embedding = nn.Embedding(source_words, d), nn.Embedding(target_words, d)
-        for embedding in (self.source_embedding, self.target_embedding):
-            nn.init.normal_(embedding.weight, std=d**-0.5)
-        self.encoder = nn.ModuleList(EncoderLayer(d, h, d_ff, dropout) for _ in range(layers))
-        self.decoder = nn.ModuleList(DecoderLayer(d, h, d_ff, dropout) for _ in range(layers))
-        self.head, self.dropout = nn.Linear(d, target_words), nn.Dropout(dropout)
 
-    def positions(self, x):
-        return sinusoidal_positions(x.shape[1], self.d).to(x)
+def from_0(model, x, side):
+    return sinusoidal_positions(x.shape[1], model.d).to(x)
 
-    def embed(self, tokens, embedding):
-        x = embedding(tokens) * math.sqrt(self.d)
-        return self.dropout(x + self.positions(x))
 
-    def embed_source(self, tokens):
-        return self.embed(tokens, self.source_embedding)
+def undropped(model, x, side):
+    return x + model.steps.positions(model, x, side)
 
-    def embed_target(self, tokens):
-        return self.embed(tokens, self.target_embedding)
 
-    def encoder_mask(self, real):
-        return real[:, None]
+def dropped(model, x, side):
+    return F.dropout(undropped(model, x, side), model.rate, model.training)
 
-    def memory_mask(self, real, n):
-        return real[:, None]
 
-    def own_mask(self, n):
-        return causal(n)
+@dataclass(frozen=True)
+class Steps:
+    """The steps of the model. side: source or target."""
 
-    def outputs(self, source, real):
-        """Of the embedding and of every encoder layer."""
-        found = [self.embed_source(source)]
-        for layer in self.encoder:
-            found.append(layer(found[-1], self.encoder_mask(real)))
-        return found
+    rates: Callable = lambda rate: (
+        rate,
+        rate,
+        rate,
+    )  # of the encoder's layers, the decoder's, and behind the embeddings
+    begun: Callable = lambda model: None  # as soon as it is made
+    mode: Callable = lambda training: training
+    table: Callable = lambda model, side: getattr(model, f"{side}_embedding")
+    scaled: Callable = times_root  # (model, x, side) → x
+    positions: Callable = from_0  # (model, x, side) → what is added
+    joined: Callable = dropped  # (model, x, side) → x with its positions
+    words: Callable = lambda source: source != PAD  # → `real`, in `forward`
+    shown: Callable = lambda source, real: real  # what `encode` takes for real
+    stack: Callable = lambda layers, side: layers
+    encoder_mask: Callable = lambda model, real: real[:, None]
+    memory: Callable = lambda outputs: outputs[-1]  # of those of the embedding and of all encoder layers
+    handed: Callable = lambda memory: memory  # from `encode` to `decode`, in `forward`
+    own_mask: Callable = lambda model, target: causal(target.shape[1])
+    read: Callable = lambda model, memory, real, index: memory  # by decoder layer i
+    memory_mask: Callable = lambda model, real, n: real[:, None]
+    head: Callable = lambda model, x: model.head(x)
 
-    def encode(self, source, real):
-        return self.outputs(source, real)[-1]
 
-    def read(self, memory, index):
-        return memory
+def transformer(**changed) -> type[nn.Module]:
+    """The model with these steps changed."""
+    steps = Steps(**changed)
 
+    class Model(nn.Module):
+        def __init__(self, source_words, target_words, d, h, d_ff, layers, dropout=0.1):
+            super().__init__()
+            self.d, self.steps = d, steps
+            self.source_embedding, self.target_embedding = nn.Embedding(source_words, d), nn.Embedding(target_words, d)
+            for embedding in (self.source_embedding, self.target_embedding):
+                nn.init.normal_(embedding.weight, std=d**-0.5)
+            encoders, decoders, self.rate = steps.rates(dropout)
+            self.encoder = nn.ModuleList(EncoderLayer(d, h, d_ff, encoders) for _ in range(layers))
+            self.decoder = nn.ModuleList(DecoderLayer(d, h, d_ff, decoders) for _ in range(layers))
+            self.head = nn.Linear(d, target_words)
+            steps.begun(self)
+
+        def train(self, mode=True):
+            return super().train(steps.mode(mode))
+
+        def embed(self, tokens, side):
+            return steps.joined(self, steps.scaled(self, steps.table(self, side)(tokens), side), side)
+
+        def encode(self, source, real):
+            self.outputs, real = [self.embed(source, "source")], steps.shown(source, real)
+            for layer in steps.stack(self.encoder, "source"):
+                self.outputs.append(layer(self.outputs[-1], steps.encoder_mask(self, real)))
+            return steps.memory(self.outputs)
+
+        def decode(self, target, memory, real):
+            x, own, read = self.embed(target, "target"), steps.own_mask(self, target), steps.memory_mask
+            for index, layer in enumerate(steps.stack(self.decoder, "target")):
+                x = layer(x, steps.read(self, memory, real, index), own, read(self, real, target.shape[1]))
+            return steps.head(self, x)
+
+        def forward(self, source, target):
+            real = steps.words(source)
+            return self.decode(target, steps.handed(self.encode(source, real)), real)
+
+    return Model
+
+
+class MemoryForTheFirstLayerAlone(transformer()):
     def decode(self, target, memory, real):
-        x = self.embed_target(target)
+        x, own = self.embed(target, "target"), causal(target.shape[1])
         for index, layer in enumerate(self.decoder):
-            x = layer(
-                x, self.read(memory, index), self.own_mask(target.shape[1]), self.memory_mask(real, target.shape[1])
-            )
-        return self.head(x)
-
-    def forward(self, source, target):
-        real = source != PAD
-        return self.decode(target, self.encode(source, real), real)
-
-
-class ReadsTheEmbeddings(_Model):
-    def encode(self, source, real):
-        return self.outputs(source, real)[0]
-
-
-class ReadsTheFirstLayer(_Model):
-    def encode(self, source, real):
-        return self.outputs(source, real)[1]
-
-
-class ReadsTheLayerBeside(_Model):
-    """Decoder layer i reads encoder layer i."""
-
-    def encode(self, source, real):
-        self.kept = self.outputs(source, real)[1:]
-        return self.kept[-1]
-
-    def read(self, memory, index):
-        return self.kept[index]
-
-
-class ReadsTheEncoderBackwards(ReadsTheLayerBeside):
-    def read(self, memory, index):
-        return self.kept[-1 - index]
-
-
-class MemoryForTheFirstLayerAlone(_Model):
-    def decode(self, target, memory, real):
-        x, n = self.embed_target(target), target.shape[1]
-        for index, layer in enumerate(self.decoder):
-            own = (x, causal(n)) if index else (memory, self.memory_mask(real, n))
-            x = layer(x, own[0], causal(n), own[1])
+            x = layer(x, x, own, own) if index else layer(x, memory, own, real[:, None])
         return self.head(x)
 
 
-class EncoderShared(_Model):
-    def __init__(self, *sizes):
-        super().__init__(*sizes)
-        self.encoder = nn.ModuleList([self.encoder[0]] * len(self.encoder))
+def at(which, changed, right):
+    """A step (model, x, side) changed at the source or at the target alone."""
+    return lambda model, x, side: (changed if side == which else right)(model, x, side)
 
 
-class DecoderShared(_Model):
-    def __init__(self, *sizes):
-        super().__init__(*sizes)
-        self.decoder = nn.ModuleList([self.decoder[0]] * len(self.decoder))
+def unscaled(model, x, side):
+    return x
 
 
-class AllShared(EncoderShared, DecoderShared):
-    pass
+def nowhere(model, x, side):
+    return torch.zeros_like(x)
 
 
-class EncoderNotStacked(_Model):
-    def encode(self, source, real):
-        return self.encoder[-1](self.embed_source(source), self.encoder_mask(real))
+def from_1(model, x, side):
+    return sinusoidal_positions(x.shape[1] + 1, model.d)[1:].to(x)
 
 
-class DecoderNotStacked(_Model):
-    def decode(self, target, memory, real):
-        x, n = self.embed_target(target), target.shape[1]
-        return self.head(self.decoder[-1](x, memory, causal(n), self.memory_mask(real, n)))
+def in_halves(model, x, side):
+    table = from_0(model, x, side)
+    return torch.cat([table[:, 0::2], table[:, 1::2]], dim=1)
 
 
-class WithoutScale(_Model):
-    def embed(self, tokens, embedding):
-        x = embedding(tokens)
-        return self.dropout(x + self.positions(x))
+def first_positions(model, x, side):
+    """Those of the first call, for good."""
+    if not hasattr(model, "kept"):
+        model.kept = from_0(model, x, side)
+    return model.kept[: x.shape[1]]
 
 
-class SourceWithoutScale(_Model):
-    def embed_source(self, tokens):
-        x = self.source_embedding(tokens)
-        return self.dropout(x + self.positions(x))
+def positions_up_to(size):
+    """A table that ends."""
+    return lambda model, x, side: sinusoidal_positions(size, model.d)[: x.shape[1]].to(x)
 
 
-class TargetWithoutScale(_Model):
-    def embed_target(self, tokens):
-        x = self.target_embedding(tokens)
-        return self.dropout(x + self.positions(x))
+def dropped_twice(model, x, side):
+    return F.dropout(dropped(model, x, side), model.rate, model.training)
 
 
-class ScaledByTheWidth(_Model):
-    def embed(self, tokens, embedding):
-        x = embedding(tokens) * self.d
-        return self.dropout(x + self.positions(x))
+def dropped_whole(model, x, side):
+    return F.dropout1d(undropped(model, x, side), model.rate, model.training)
 
 
-class ScaledByHalfTheWidth(_Model):
-    def embed(self, tokens, embedding):
-        x = embedding(tokens) * self.d / 2
-        return self.dropout(x + self.positions(x))
+def dropped_before_the_positions(model, x, side):
+    return F.dropout(x, model.rate, model.training) + from_0(model, x, side)
 
 
-class PositionsScaledToo(_Model):
-    def embed(self, tokens, embedding):
-        x = embedding(tokens)
-        return self.dropout((x + self.positions(x)) * math.sqrt(self.d))
+def shared(*stacks):
+    """One layer in a list several times."""
 
+    def begun(model):
+        for stack in stacks:
+            layers = getattr(model, stack)
+            setattr(model, stack, nn.ModuleList([layers[0]] * len(layers)))
 
-class EmbeddingDividedByRoot(_Model):
-    def embed(self, tokens, embedding):
-        x = embedding(tokens) / math.sqrt(self.d)
-        return self.dropout(x + self.positions(x))
+    return begun
 
 
-class WithoutPositions(_Model):
-    def positions(self, x):
-        return torch.zeros_like(x)
+def started(init, *sides):
+    """Embeddings that begin in another way."""
 
+    def begun(model):
+        for side in sides:
+            init(getattr(model, f"{side}_embedding").weight)
 
-class PositionsInSourceOnly(_Model):
-    def embed_target(self, tokens):
-        return self.dropout(self.target_embedding(tokens) * math.sqrt(self.d))
+    return begun
 
 
-class PositionsInTargetOnly(_Model):
-    def embed_source(self, tokens):
-        return self.dropout(self.source_embedding(tokens) * math.sqrt(self.d))
+def quietly(weight):
+    return nn.init.normal_(weight, std=1 / (2 * weight.shape[1]))
 
 
-class PositionsFromOne(_Model):
-    def positions(self, x):
-        return sinusoidal_positions(x.shape[1] + 1, self.d)[1:].to(x)
+def with_a_tied_head(model):
+    model.head.weight = model.target_embedding.weight
 
 
-class PositionsInHalves(_Model):
-    def positions(self, x):
-        table = sinusoidal_positions(x.shape[1], self.d).to(x)
-        return torch.cat([table[:, 0::2], table[:, 1::2]], dim=1)
+def with_one_table_for_equal_sizes(model):
+    if model.source_embedding.num_embeddings == model.target_embedding.num_embeddings:
+        model.target_embedding = model.source_embedding
 
 
-class OneEmbedding(_Model):
-    def embed_target(self, tokens):
-        return self.embed(tokens, self.source_embedding)
+def nothing_hidden(model, real, n=0):
+    return None
 
 
-class WithoutCausalMask(_Model):
-    def own_mask(self, n):
-        return None
+def words_hidden(model, real, n=0):
+    return ~real[:, None]
 
 
-class OwnTokenHidden(_Model):
-    def own_mask(self, n):
-        mask = torch.ones(n, n, dtype=torch.bool).tril(-1)
-        mask[0, 0] = True
-        return mask
-
-
-class SeesOneAhead(_Model):
-    def own_mask(self, n):
-        return torch.ones(n, n, dtype=torch.bool).tril(1)
-
-
-class MemoryMaskedCausally(_Model):
-    def memory_mask(self, real, n):
-        return real[:, None] & torch.ones(n, real.shape[1], dtype=torch.bool).tril()
-
-
-class EncoderMaskedCausally(_Model):
-    def encoder_mask(self, real):
-        return real[:, None] & causal(real.shape[1])
-
-
-class PaddingReadByEncoder(_Model):
-    def encoder_mask(self, real):
-        return None
-
-
-class PaddingReadByDecoder(_Model):
-    def memory_mask(self, real, n):
-        return None
-
-
-class PaddingReadByBoth(PaddingReadByEncoder, PaddingReadByDecoder):
-    pass
-
-
-class PaddingSetToZero(PaddingReadByDecoder):
-    def decode(self, target, memory, real):
-        return super().decode(target, memory.masked_fill(~real[..., None], 0.0), real)
-
-
-class RealInverted(_Model):
-    """`real` as what is hidden."""
-
-    def encoder_mask(self, real):
-        return ~real[:, None]
-
-    def memory_mask(self, real, n):
-        return ~real[:, None]
-
-
-class PaddingTakenForReal(_Model):
-    def forward(self, source, target):
-        real = source == PAD
-        return self.decode(target, self.encode(source, real), real)
-
-
-class EmbeddingsSwapped(_Model):
-    def embed_source(self, tokens):
-        return self.embed(tokens, self.target_embedding)
-
-    def embed_target(self, tokens):
-        return self.embed(tokens, self.source_embedding)
-
-
-class WithSoftmax(_Model):
-    def decode(self, target, memory, real):
-        return super().decode(target, memory, real).softmax(dim=-1)
-
-
-class WithLogSoftmax(_Model):
-    def decode(self, target, memory, real):
-        return super().decode(target, memory, real).log_softmax(dim=-1)
-
-
-class WithoutHead(_Model):
-    def __init__(self, *sizes):
-        super().__init__(*sizes)
-        self.last = self.head
-
-    def decode(self, target, memory, real):
-        x, n = self.embed_target(target), target.shape[1]
-        for layer in self.decoder:
-            x = layer(x, memory, causal(n), self.memory_mask(real, n))
-        return x
-
-    def load_state_dict(self, weights, strict=True):
-        return super().load_state_dict(weights, strict=False)
-
-
-class LastTokenAlone(_Model):
-    def decode(self, target, memory, real):
-        return super().decode(target, memory, real)[:, -1]
-
-
-class DropsForEver(_Model):
-    def train(self, mode=True):
-        return super().train(True)
-
-
-class EncodesWhatItFinds(_Model):
-    """`encode` looks for PAD itself."""
-
-    def encode(self, source, real):
-        return super().encode(source, source != PAD)
-
-
-class EncodesWhatItFindsToo(_Model):
-    """`encode` looks for PAD itself, and goes by `real` as well."""
-
-    def encode(self, source, real):
-        return super().encode(source, real & (source != PAD))
-
-
-class DecodesWithTheMaskOfEncode(_Model):
-    """`encode` keeps its `real`, and `decode` uses that."""
-
-    def encode(self, source, real):
-        self.kept = real
-        return super().encode(source, real)
-
-    def memory_mask(self, real, n):
-        return self.kept[:, None]
-
-
-class HidesTheEnd(_Model):
+def up_to_their_number(model, real, n=0):
     """Of `real` only the number of words in a row."""
+    return (torch.arange(real.shape[1]) < real.sum(dim=1, keepdim=True))[:, None]
 
-    def encoder_mask(self, real):
-        return (torch.arange(real.shape[1]) < real.sum(dim=1, keepdim=True))[:, None]
 
-    def memory_mask(self, real, n):
-        return self.encoder_mask(real)
+def remembered(model, real):
+    model.kept = real
+    return real[:, None]
 
 
-class TargetPaddingAsksNothing(_Model):
-    """Rows of the causal mask are emptied where the target is padding."""
+def causal_too(model, real, n):
+    return real[:, None] & torch.ones(n, real.shape[1], dtype=torch.bool).tril()
 
-    def decode(self, target, memory, real):
-        x = self.embed_target(target)
-        own = causal(target.shape[1]) & (target != PAD)[:, :, None]
-        for layer in self.decoder:
-            x = layer(x, memory, own, real[:, None])
-        return self.head(x)
 
+def own_token_hidden(model, target):
+    mask = causal(target.shape[1]).tril(-1)
+    mask[0, 0] = True
+    return mask
 
-class KeepsItsMask(_Model):
-    def own_mask(self, n):
-        if not hasattr(self, "kept"):
-            self.kept = causal(n)
-        return self.kept
 
+def one_ahead(model, target):
+    n = target.shape[1]
+    return torch.ones(n, n, dtype=torch.bool).tril(1)
 
-class KeepsItsMaskAndCutsIt(KeepsItsMask):
-    def own_mask(self, n):
-        return super().own_mask(n)[:n, :n]
 
+def targets_padding_too(model, target):
+    return causal(target.shape[1]) & (target != PAD)[:, :, None]
 
-class KeepsItsLargestMask(_Model):
-    def own_mask(self, n):
-        if not hasattr(self, "kept") or len(self.kept) < n:
-            self.kept = causal(n)
-        return self.kept
 
+def first_mask(model, target):
+    if not hasattr(model, "kept"):
+        model.kept = causal(target.shape[1])
+    return model.kept
 
-class KeepsItsPositions(_Model):
-    def positions(self, x):
-        if not hasattr(self, "kept"):
-            self.kept = super().positions(x)
-        return self.kept[: x.shape[1]]
 
+def largest_mask(model, target):
+    if not hasattr(model, "kept") or len(model.kept) < target.shape[1]:
+        model.kept = causal(target.shape[1])
+    return model.kept
 
-class TargetPositionsFromOne(_Model):
-    def embed_target(self, tokens):
-        x = self.target_embedding(tokens) * math.sqrt(self.d)
-        return self.dropout(x + sinusoidal_positions(x.shape[1] + 1, self.d)[1:].to(x))
 
-
-class TiedHead(_Model):
-    def __init__(self, source_words, target_words, *sizes):
-        super().__init__(source_words, target_words, *sizes)
-        self.head.weight = self.target_embedding.weight
-
-
-class OneEmbeddingForEqualVocabularies(_Model):
-    def __init__(self, source_words, target_words, *sizes):
-        super().__init__(source_words, target_words, *sizes)
-        if source_words == target_words:
-            self.target_embedding = self.source_embedding
-
-
-def table_of(size: int) -> type[_Model]:
-    """A model whose positions are a table that ends."""
-
-    class TableThatEnds(_Model):
-        def positions(self, x):
-            return sinusoidal_positions(size, self.d)[: x.shape[1]].to(x)
-
-    return TableThatEnds
-
-
-class LoudTarget(_Model):
-    def __init__(self, *sizes):
-        super().__init__(*sizes)
-        nn.init.normal_(self.target_embedding.weight)
-
-
-class LoudSource(_Model):
-    def __init__(self, *sizes):
-        super().__init__(*sizes)
-        nn.init.normal_(self.source_embedding.weight)
-
-
-class LoudEmbeddings(LoudTarget, LoudSource):
-    pass
-
-
-class XavierEmbeddings(_Model):
-    """As after a loop over all parameters, of which only the embeddings show: the others are loaded."""
-
-    def __init__(self, *sizes):
-        super().__init__(*sizes)
-        for embedding in (self.source_embedding, self.target_embedding):
-            nn.init.xavier_uniform_(embedding.weight)
-
-
-class QuietTarget(_Model):
-    def __init__(self, source_words, target_words, d, *sizes):
-        super().__init__(source_words, target_words, d, *sizes)
-        nn.init.normal_(self.target_embedding.weight, std=1 / (2 * d))
-
-
-class QuietSource(_Model):
-    def __init__(self, source_words, target_words, d, *sizes):
-        super().__init__(source_words, target_words, d, *sizes)
-        nn.init.normal_(self.source_embedding.weight, std=1 / (2 * d))
-
-
-class QuietEmbeddings(QuietTarget, QuietSource):
-    pass
-
-
-class LayersWithARateOfTheirOwn(_Model):
-    def __init__(self, source_words, target_words, d, h, d_ff, layers, dropout=0.1):
-        super().__init__(source_words, target_words, d, h, d_ff, layers)
-        self.dropout = nn.Dropout(dropout)
-
-
-class EncoderWithARateOfItsOwn(_Model):
-    def __init__(self, source_words, target_words, d, h, d_ff, layers, dropout=0.1):
-        super().__init__(source_words, target_words, d, h, d_ff, layers, dropout)
-        self.encoder = nn.ModuleList(EncoderLayer(d, h, d_ff) for _ in range(layers))
-
-
-class DecoderWithARateOfItsOwn(_Model):
-    def __init__(self, source_words, target_words, d, h, d_ff, layers, dropout=0.1):
-        super().__init__(source_words, target_words, d, h, d_ff, layers, dropout)
-        self.decoder = nn.ModuleList(DecoderLayer(d, h, d_ff) for _ in range(layers))
-
-
-class DropsBeforeThePositions(_Model):
-    def embed(self, tokens, embedding):
-        x = self.dropout(embedding(tokens) * math.sqrt(self.d))
-        return x + self.positions(x)
-
-
-class SourceDroppedTwice(_Model):
-    def embed_source(self, tokens):
-        return self.dropout(super().embed_source(tokens))
-
-
-class TargetDroppedTwice(_Model):
-    def embed_target(self, tokens):
-        return self.dropout(super().embed_target(tokens))
-
-
-class BothDroppedTwice(SourceDroppedTwice, TargetDroppedTwice):
-    pass
-
-
-class SourceDroppedWhole(_Model):
-    def embed_source(self, tokens):
-        x = self.source_embedding(tokens) * math.sqrt(self.d)
-        return F.dropout1d(x + self.positions(x), self.dropout.p, self.training)
-
-
-class TargetDroppedWhole(_Model):
-    def embed_target(self, tokens):
-        x = self.target_embedding(tokens) * math.sqrt(self.d)
-        return F.dropout1d(x + self.positions(x), self.dropout.p, self.training)
-
-
-class BothDroppedWhole(SourceDroppedWhole, TargetDroppedWhole):
-    pass
-
-
-class SourceNotDropped(_Model):
-    def embed_source(self, tokens):
-        x = self.source_embedding(tokens) * math.sqrt(self.d)
-        return x + self.positions(x)
-
-
-class TargetNotDropped(_Model):
-    def embed_target(self, tokens):
-        x = self.target_embedding(tokens) * math.sqrt(self.d)
-        return x + self.positions(x)
-
-
-class QueriesHidden(_Model):
-    """`real` as rows of the mask, not as columns."""
-
-    def encoder_mask(self, real):
-        return real[:, :, None]
-
-
-class QueriesHiddenToo(_Model):
-    """`real` as rows and as columns."""
-
-    def encoder_mask(self, real):
-        return real[:, :, None] & real[:, None]
-
-
-class EmbeddingNotDropped(_Model):
-    def __init__(self, *sizes):
-        super().__init__(*sizes)
-        self.dropout = nn.Identity()
-
-
-class EncodesWithoutGradients(_Model):
-    def forward(self, source, target):
-        real = source != PAD
-        with torch.no_grad():
-            memory = self.encode(source, real)
-        return self.decode(target, memory, real)
-
-
-class MemoryDetached(_Model):
-    def read(self, memory, index):
-        return memory.detach()
-
-
-class DropsNothing(_Model):
-    def __init__(self, source_words, target_words, d, h, d_ff, layers, dropout=0.1):
-        super().__init__(source_words, target_words, d, h, d_ff, layers, 0.0)
+def last_layer_alone(which):
+    return lambda layers, side: layers[-1:] if side == which else layers
 
 
 EncoderDecoder = Check(
     reference=reference.EncoderDecoder,
-    drive=_run,
+    drive=run,
     names=(
         "memory: sequences tokens features",
         "logits: sequences positions words",
@@ -775,142 +303,112 @@ EncoderDecoder = Check(
         _model("3 layers, n = m = 6, d = 8", b=3, n=6, m=6, d=8, h=2, d_ff=10, layers=3, ends=True),
         _model(
             "two vocabularies of 101 words; training mode and gradients, in float64",
-            b=2,
-            n=4,
-            m=5,
-            d=10,
-            h=5,
-            d_ff=14,
-            layers=2,
-            padding=False,
-            words=(101, 101),
-            dtype=torch.float64,
+            **{"b": 2, "n": 4, "m": 5, "d": 10, "h": 5, "d_ff": 14, "layers": 2},
+            **{"padding": False, "words": (101, 101), "dtype": torch.float64},
         ),
     ],
     misconceptions=wrong_answers(
         __file__,
         *(
             Misconception(
-                f"dropout in another place too, or by another rate, in {half}",
-                wrong,
-                f"At rate ½ each feature that dropout acts on is either 0 or doubled, and that can't lead to the output of {half}. Dropout acts *once* on the sum of "
-                "embedding and position, and once in each sublayer.",
-            )
-            for half, wrong in (
-                ("`encode`", SourceDroppedTwice),
-                ("`decode`", TargetDroppedTwice),
-                ("`encode` and `decode`", BothDroppedTwice),
-            )
-        ),
-        *(
-            Misconception(f"whole tokens dropped in {half}", wrong, WHOLE_TOKENS)
-            for half, wrong in (
-                ("`encode`", SourceDroppedWhole),
-                ("`decode`", TargetDroppedWhole),
-                ("`encode` and `decode`", BothDroppedWhole),
-            )
-        ),
-        *(
-            Misconception(
-                name,
-                wrong,
-                "The mask is as large as the first target, and too small for a longer one that comes later. (After a first target of one token it is (1, 1), which is spread over all and hides "
-                "nothing.) Make it anew in every call.",
-                raises="RuntimeError",
-            )
-            for name, wrong in (
-                ("a causal mask kept from the first call", KeepsItsMask),
-                ("a causal mask kept from the first call, cut for shorter targets", KeepsItsMaskAndCutsIt),
-            )
-        ),
-        *(
-            Misconception(
                 f"a table of positions that ends at {size}",
-                table_of(size),
-                f"A sequence may have more than {size} tokens. Ask `sinusoidal_positions` for as many rows as there are tokens.",
+                transformer(positions=positions_up_to(size)),
+                f"A sequence may have more than {size} tokens. "
+                "Ask `sinusoidal_positions` for as many rows as there are tokens.",
                 raises="RuntimeError",
             )
             for size in (32, 50, 64, 100, 128, 200, 256, 500, 512, 1000)
         ),
-        *(
-            Misconception(
-                name,
-                wrong,
-                "*Both* embeddings start with standard deviation d^(−½). Yours starts smaller, so words are faint beside their positions. (In Python `d**-1/2` is half of 1/d: a power "
-                "comes before a division. Write `d**-0.5`.)",
-            )
-            for name, wrong in (
-                ("a quiet target embedding", QuietTarget),
-                ("a quiet source embedding", QuietSource),
-                ("quiet embeddings", QuietEmbeddings),
-            )
+        reads_embeddings=transformer(memory=lambda outputs: outputs[0]),
+        reads_first_layer=transformer(memory=lambda outputs: outputs[1]),
+        reads_the_layer_beside=transformer(read=lambda model, memory, real, index: model.outputs[1 + index]),
+        reads_from_the_top=transformer(read=lambda model, memory, real, index: model.outputs[-1 - index]),
+        memory_for_the_first_layer=MemoryForTheFirstLayerAlone,
+        encoder_shared=transformer(begun=shared("encoder")),
+        decoder_shared=transformer(begun=shared("decoder")),
+        both_shared=transformer(begun=shared("encoder", "decoder")),
+        encoder_not_stacked=transformer(stack=last_layer_alone("source")),
+        decoder_not_stacked=transformer(stack=last_layer_alone("target")),
+        unscaled=transformer(scaled=unscaled),
+        source_unscaled=transformer(scaled=at("source", unscaled, times_root)),
+        target_unscaled=transformer(scaled=at("target", unscaled, times_root)),
+        times_d=transformer(scaled=lambda model, x, side: x * model.d),
+        times_half_of_d=transformer(scaled=lambda model, x, side: x * model.d / 2),
+        divided_by_root=transformer(scaled=lambda model, x, side: x / math.sqrt(model.d)),
+        positions_scaled_too=transformer(positions=lambda model, x, side: from_0(model, x, side) * math.sqrt(model.d)),
+        no_positions=transformer(positions=nowhere),
+        no_positions_in_target=transformer(positions=at("target", nowhere, from_0)),
+        no_positions_in_source=transformer(positions=at("source", nowhere, from_0)),
+        positions_from_1=transformer(positions=from_1),
+        target_from_1=transformer(positions=at("target", from_1, from_0)),
+        positions_in_halves=transformer(positions=in_halves),
+        positions_kept=Wrong(transformer(positions=first_positions), raises="RuntimeError"),
+        embeddings_swapped=Wrong(
+            transformer(
+                table=lambda model, side: model.target_embedding if side == "source" else model.source_embedding
+            ),
+            raises="IndexError",
         ),
-        decoder_reads_embeddings=ReadsTheEmbeddings,
-        decoder_reads_first_encoder_layer=ReadsTheFirstLayer,
-        decoder_layer_i_reads_encoder_layer_i=ReadsTheLayerBeside,
-        decoder_reads_encoder_from_top_down=ReadsTheEncoderBackwards,
-        only_first_decoder_layer_reads_memory=MemoryForTheFirstLayerAlone,
-        all_encoder_layers_share_their=EncoderShared,
-        all_decoder_layers_share_their=DecoderShared,
-        layers_both_stacks_share_their=AllShared,
-        encoder_layers_that_all_read_embeddings=EncoderNotStacked,
-        decoder_layers_that_all_read_embeddings=DecoderNotStacked,
-        embeddings_without_factor_root_d=WithoutScale,
-        no_factor_root_d_source=SourceWithoutScale,
-        no_factor_root_d_target=TargetWithoutScale,
-        embeddings_multiplied_by_d=ScaledByTheWidth,
-        embeddings_multiplied_by_d_over_2=ScaledByHalfTheWidth,
-        positions_multiplied_by_root_d_too=PositionsScaledToo,
-        embeddings_divided_by_root_d=EmbeddingDividedByRoot,
-        no_positions=WithoutPositions,
-        no_positions_target=PositionsInSourceOnly,
-        no_positions_source=PositionsInTargetOnly,
-        positions_that_start_at_1=PositionsFromOne,
-        sines_cosines_two_halves=PositionsInHalves,
-        two_embeddings_swapped=Wrong(EmbeddingsSwapped, raises="IndexError"),
-        one_embedding_both_vocabularies=OneEmbedding,
-        no_causal_mask=WithoutCausalMask,
-        own_token_hidden=OwnTokenHidden,
-        look_at_next_token=SeesOneAhead,
-        cross_attention_masked_causally=MemoryMaskedCausally,
-        causal_mask_encoder=EncoderMaskedCausally,
-        padding_read_by_both=PaddingReadByBoth,
-        padding_read_by_encoder=PaddingReadByEncoder,
-        padding_read_by_decoder=PaddingReadByDecoder,
-        memorys_padding_set_0_not_hidden=PaddingSetToZero,
-        real_hidden_padding_read=RealInverted,
-        forward_takes_padding_words=PaddingTakenForReal,
-        queries_hidden_encoder_not_keys=QueriesHidden,
-        queries_hidden_encoder_too=QueriesHiddenToo,
-        softmax_at_end=WithSoftmax,
-        log_softmax_at_end=WithLogSoftmax,
-        no_head=WithoutHead,
-        logits_last_position_only=LastTokenAlone,
-        dropout_that_never_stops=DropsForEver,
-        no_dropout=DropsNothing,
-        layers_with_rate_dropout_their_own=LayersWithARateOfTheirOwn,
-        encoder_layers_with_rate_dropout_their=EncoderWithARateOfItsOwn,
-        decoder_layers_with_rate_dropout_their=DecoderWithARateOfItsOwn,
-        dropout_before_positions_added=DropsBeforeThePositions,
-        no_dropout_after_sources_embedding=SourceNotDropped,
-        no_dropout_after_targets_embedding=TargetNotDropped,
-        no_dropout_after_embedding=EmbeddingNotDropped,
-        encode_that_looks_pad_itself=EncodesWhatItFinds,
-        encode_that_looks_pad_beside_real=EncodesWhatItFindsToo,
-        decoder_that_hides_what_was_hidden_from=DecodesWithTheMaskOfEncode,
-        real_taken_length=HidesTheEnd,
-        targets_padding_masked_as_queries=TargetPaddingAsksNothing,
-        causal_mask_kept_from_longest_target=Wrong(KeepsItsLargestMask, raises="RuntimeError"),
-        positions_kept_from_first_call=Wrong(KeepsItsPositions, raises="RuntimeError"),
-        positions_target_counted_from_1=TargetPositionsFromOne,
-        head_that_targets_embedding=TiedHead,
-        one_embedding_where_both_vocabularies=OneEmbeddingForEqualVocabularies,
-        memory_cut_off_from_gradients=MemoryDetached,
-        forward_that_cuts_encoder_off_from=EncodesWithoutGradients,
-        loud_target_embedding=LoudTarget,
-        loud_source_embedding=LoudSource,
-        embeddings_from_xaviers_start=XavierEmbeddings,
-        loud_embeddings=LoudEmbeddings,
+        one_embedding=transformer(table=lambda model, side: model.source_embedding),
+        one_embedding_for_equal_sizes=transformer(begun=with_one_table_for_equal_sizes),
+        tied_head=transformer(begun=with_a_tied_head),
+        not_causal=transformer(own_mask=lambda model, target: None),
+        own_token_hidden=transformer(own_mask=own_token_hidden),
+        one_ahead=transformer(own_mask=one_ahead),
+        targets_padding_too=transformer(own_mask=targets_padding_too),
+        causal_mask_kept=Wrong(transformer(own_mask=first_mask), raises="RuntimeError"),
+        causal_mask_kept_and_cut=Wrong(
+            transformer(own_mask=lambda model, target: first_mask(model, target)[: target.shape[1], : target.shape[1]]),
+            raises="RuntimeError",
+        ),
+        largest_mask_kept=Wrong(transformer(own_mask=largest_mask), raises="RuntimeError"),
+        cross_attention_causal=transformer(memory_mask=causal_too),
+        encoder_causal=transformer(encoder_mask=lambda model, real: real[:, None] & causal(real.shape[1])),
+        padding_read=transformer(encoder_mask=nothing_hidden, memory_mask=nothing_hidden),
+        padding_read_by_encoder=transformer(encoder_mask=nothing_hidden),
+        padding_read_by_decoder=transformer(memory_mask=nothing_hidden),
+        padding_set_to_0=transformer(
+            memory_mask=nothing_hidden,
+            read=lambda model, memory, real, index: memory.masked_fill(~real[..., None], 0.0),
+        ),
+        words_hidden=transformer(encoder_mask=words_hidden, memory_mask=words_hidden),
+        padding_taken_for_words=transformer(words=lambda source: source == PAD),
+        queries_hidden=transformer(encoder_mask=lambda model, real: real[:, :, None]),
+        queries_hidden_too=transformer(encoder_mask=lambda model, real: real[:, :, None] & real[:, None]),
+        number_of_words=transformer(encoder_mask=up_to_their_number, memory_mask=up_to_their_number),
+        looks_for_pad=transformer(shown=lambda source, real: source != PAD),
+        looks_for_pad_too=transformer(shown=lambda source, real: real & (source != PAD)),
+        decodes_with_the_encoders_mask=transformer(
+            encoder_mask=remembered, memory_mask=lambda model, real, n: model.kept[:, None]
+        ),
+        softmax=transformer(head=lambda model, x: model.head(x).softmax(dim=-1)),
+        log_softmax=transformer(head=lambda model, x: model.head(x).log_softmax(dim=-1)),
+        no_head=transformer(head=lambda model, x: x),
+        last_position_only=transformer(head=lambda model, x: model.head(x)[:, -1]),
+        always_drops=transformer(mode=lambda training: True),
+        never_drops=transformer(rates=lambda rate: (0.0, 0.0, 0.0)),
+        layers_rate_of_their_own=transformer(rates=lambda rate: (0.1, 0.1, rate)),
+        encoders_rate_of_its_own=transformer(rates=lambda rate: (0.1, rate, rate)),
+        decoders_rate_of_its_own=transformer(rates=lambda rate: (rate, 0.1, rate)),
+        dropped_before_the_positions=transformer(joined=dropped_before_the_positions),
+        source_not_dropped=transformer(joined=at("source", undropped, dropped)),
+        target_not_dropped=transformer(joined=at("target", undropped, dropped)),
+        embeddings_not_dropped=transformer(joined=undropped),
+        source_dropped_twice=transformer(joined=at("source", dropped_twice, dropped)),
+        target_dropped_twice=transformer(joined=at("target", dropped_twice, dropped)),
+        both_dropped_twice=transformer(joined=dropped_twice),
+        source_dropped_whole=transformer(joined=at("source", dropped_whole, dropped)),
+        target_dropped_whole=transformer(joined=at("target", dropped_whole, dropped)),
+        both_dropped_whole=transformer(joined=dropped_whole),
+        memory_detached=transformer(read=lambda model, memory, real, index: memory.detach()),
+        encoder_cut_off=transformer(handed=lambda memory: memory.detach()),
+        target_loud=transformer(begun=started(nn.init.normal_, "target")),
+        source_loud=transformer(begun=started(nn.init.normal_, "source")),
+        both_loud=transformer(begun=started(nn.init.normal_, "source", "target")),
+        xaviers_start=transformer(begun=started(nn.init.xavier_uniform_, "source", "target")),
+        target_quiet=transformer(begun=started(quietly, "target")),
+        source_quiet=transformer(begun=started(quietly, "source")),
+        both_quiet=transformer(begun=started(quietly, "source", "target")),
     ),
     within={
         torch.float32: (3e-4, 3e-4),

@@ -1,6 +1,7 @@
 """The check of `greedy_decode`."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -20,9 +21,10 @@ WORDS = 41
 
 
 def riddle(lengths: tuple[int, ...]) -> tuple[Callable, Callable]:
-    """An encoder and a decoder's step without weights. The next token depends on the source, on all tokens so far and on the order in which the
-    cache holds them. Row i says END when it has read |lengths[i]| tokens, and goes on talking if it is asked again. Where lengths[i] is
-    negative the first token that it says is PAD (START in every second row): a word of a model like any other."""
+    """An encoder and a decoder's step without weights. The next token depends on the source, on all tokens so far and
+    on the order in which the cache holds them. Row i says END when it has read |lengths[i]| tokens, and goes on talking
+    if it is asked again. Where lengths[i] is negative the first token that it says is PAD (START in every second row):
+    a word of a model like any other."""
 
     def encode(source: Tensor) -> Tensor:
         return (source * torch.arange(1, source.shape[1] + 1)).sum(dim=1, keepdim=True) % 97  # (b, 1)
@@ -56,16 +58,10 @@ def _written(answer: Callable, lengths: tuple[int, ...], source: Tensor, longest
     encode.__qualname__, step.__qualname__ = "encode", "step"  # what an error message calls them
     tokens = call(answer, encode, step, source, longest)
     needed = min(longest, max(abs(lengths[row % len(lengths)]) for row in range(len(source))))
-    encoder = Message(
-        "the encoder runs once" if calls["encoder"] == 1 else f"the encoder runs {calls['encoder']} times"
-    )
-    if calls["decoder"] != needed:
-        return tokens, encoder, Message(f"{calls['decoder']} steps of the decoder, and {needed} are right")
-    return (
-        tokens,
-        encoder,
-        Message("every token read once" if calls["tokens"] == needed else "tokens read more than once"),
-    )
+    times, told, read = calls["encoder"], calls["decoder"], calls["tokens"]
+    encoder = Message("the encoder runs once" if times == 1 else f"the encoder runs {times} times")
+    once = "every token read once" if read == needed else "tokens read more than once"
+    return tokens, encoder, Message(once if told == needed else f"{told} steps of the decoder, and {needed} are right")
 
 
 def sentence(b: int, m: int) -> RandomArg:
@@ -73,155 +69,77 @@ def sentence(b: int, m: int) -> RandomArg:
     return RandomArg(lambda generator: torch.randint(3, WORDS, (b, m), generator=generator))
 
 
-def _greedy(
-    encode,
-    step,
-    source,
-    longest,
-    *,
-    start=START,
-    first=None,
-    memory=None,
-    change=None,
-    pad=True,
-    stop="all",
-    forget=False,
-    remember=True,
-    late=False,
-    ends=(END,),
-    shun=0,
-    filler=PAD,
-):
-    """Greedy search with one thing changed. `first`: the first inputs, (rows, 1), if they aren't `start` for every row."""
-    memory, cache, written = encode(source) if memory is None else memory, None, []
-    tokens = torch.full((len(source), 1), start) if first is None else first
-    ended = torch.zeros(len(tokens), 1, dtype=torch.bool)
-    for _ in range(longest):
-        logits, new = step(tokens, memory, cache)
-        cache = None if forget else new
-        tokens = logits[:, shun:].argmax(dim=-1, keepdim=True) + shun
-        tokens = tokens.masked_fill(ended, filler) if pad else tokens
-        before, now = ended, torch.isin(tokens, torch.tensor(ends))
-        ended = ended | now if remember else now
-        written.append(tokens)
-        seen = before if late else now if stop == "together" else ended
-        if (stop in ("all", "together") and seen.all()) or (stop == "any" and seen.any()):
-            break
-        tokens = tokens if change is None else change(tokens)
+def newest(tokens, written):
+    return tokens
+
+
+def all_so_far(tokens, written):
     return torch.cat(written, dim=1)
 
 
-def encodes_every_step(encode, step, source, longest):
-    def again(tokens, memory, cache):
-        return step(tokens, encode(source), cache)
-
-    return _greedy(lambda source: None, again, source, longest, memory=())
+def likeliest(logits):
+    return logits.argmax(dim=-1, keepdim=True)
 
 
-def without_cache(encode, step, source, longest):
-    memory, written = encode(source), torch.full((len(source), 1), START)
-    ended = torch.zeros(len(source), 1, dtype=torch.bool)
-    while written.shape[1] <= longest and not ended.all():
-        token = step(written, memory, None)[0].argmax(dim=-1, keepdim=True).masked_fill(ended, PAD)
-        ended = ended | (token == END)
-        written = torch.cat([written, token], dim=1)
-    return written[:, 1:]
+def encoded_again(encode, step, source):
+    return lambda tokens, memory, cache: step(tokens, encode(source), cache)
 
 
-def without_cache_and_encoding_again(encode, step, source, longest):
-    written, ended = torch.full((len(source), 1), START), torch.zeros(len(source), 1, dtype=torch.bool)
-    while written.shape[1] <= longest and not ended.all():
-        token = step(written, encode(source), None)[0].argmax(dim=-1, keepdim=True).masked_fill(ended, PAD)
-        ended = ended | (token == END)
-        written = torch.cat([written, token], dim=1)
-    return written[:, 1:]
+@dataclass(frozen=True)
+class Greedy:
+    """The steps of greedy search."""
+
+    first: Callable = lambda source: torch.full((len(source), 1), START)
+    memory: Callable = lambda encode, source: encode(source)
+    asked: Callable = lambda encode, step, source: step
+    limit: Callable = lambda longest: longest
+    reads: Callable = newest  # (newest tokens, all that is written) → what the decoder reads
+    forgets: bool = False  # the cache isn't handed back
+    chosen: Callable = likeliest  # (logits) → tokens
+    filled: Callable = lambda tokens, ended, before: tokens.masked_fill(ended, PAD)  # before: what had ended a step ago
+    ends: tuple[int, ...] = (END,)
+    remembers: bool = True  # what has ended
+    stops: Callable = lambda ended, before, now: ended.all()
+    spare: bool = False  # the decoder is asked once more, where something is still alive
+    told: Callable = lambda written, longest: written
 
 
-def everything_into_the_cache(encode, step, source, longest):
-    memory, cache, written = encode(source), None, torch.full((len(source), 1), START)
-    ended = torch.zeros(len(source), 1, dtype=torch.bool)
-    while written.shape[1] <= longest and not ended.all():
-        logits, cache = step(written, memory, cache)
-        token = logits.argmax(dim=-1, keepdim=True).masked_fill(ended, PAD)
-        ended = ended | (token == END)
-        written = torch.cat([written, token], dim=1)
-    return written[:, 1:]
+def greedy(**changed) -> Callable:
+    """Greedy search with these steps changed."""
+    steps = Greedy(**changed)
+
+    def answer(encode, step, source, longest):
+        memory, step, cache = steps.memory(encode, source), steps.asked(encode, step, source), None
+        tokens = steps.first(source)
+        written, ended = [tokens], torch.zeros(len(tokens), 1, dtype=torch.bool)
+        before = ended
+        for _ in range(steps.limit(longest)):
+            logits, new = step(steps.reads(tokens, written), memory, cache)
+            cache = None if steps.forgets else new
+            tokens = steps.filled(steps.chosen(logits), ended, before)
+            written.append(tokens)
+            now = torch.isin(tokens, torch.tensor(steps.ends))
+            before, ended = ended, ended | now if steps.remembers else now
+            if steps.stops(ended, before, now):
+                break
+        if steps.spare and not ended.all():
+            step(tokens, memory, cache)
+        return steps.told(torch.cat(written[1:], dim=1), longest)
+
+    return answer
 
 
 def row_by_row(encode, step, source, longest):
-    rows = [_greedy(encode, step, row[None], longest)[0] for row in source]
+    rows = [greedy()(encode, step, row[None], longest)[0] for row in source]
     return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
 
 
-def start_for_one_row(encode, step, source, longest):
-    return _greedy(encode, step, source, longest, first=torch.tensor([[START]]))
-
-
-def with_start(encode, step, source, longest):
-    written = _greedy(encode, step, source, longest)
-    return torch.cat([torch.full((len(source), 1), START), written], dim=1)
-
-
-def without_end(encode, step, source, longest):
-    written = _greedy(encode, step, source, longest)
-    return written.masked_fill(written == END, PAD)
-
-
-def starts_with_the_source(encode, step, source, longest):
-    return _greedy(encode, step, source, longest, first=source[:, :1])
-
-
-def one_step_too_few(encode, step, source, longest):
-    return _greedy(encode, step, source, longest - 1)
-
-
-def one_token_too_many(encode, step, source, longest):
-    return _greedy(encode, step, source, longest + 1)
-
-
-def one_more_token_after_end(encode, step, source, longest):
-    """What is written is padded by the state of the step before."""
-    memory, cache, written = encode(source), None, []
-    tokens = torch.full((len(source), 1), START)
-    before, ended = torch.zeros(2, len(source), 1, dtype=torch.bool)
-    while len(written) < longest and not ended.all():
-        logits, cache = step(tokens, memory, cache)
-        tokens = logits.argmax(dim=-1, keepdim=True).masked_fill(before, PAD)
-        before, ended = ended, ended | (tokens == END)
-        written.append(tokens)
-    return torch.cat(written, dim=1)
-
-
-def one_step_too_many_thrown_away(encode, step, source, longest):
-    return _until_all_have_ended(_greedy(encode, step, source, longest, late=True))
-
-
-def cut_after_all_steps(encode, step, source, longest):
-    return _until_all_have_ended(_greedy(encode, step, source, longest, stop="never"))
-
-
-def _until_all_have_ended(written: Tensor) -> Tensor:
+def _until_all_have_ended(written: Tensor, longest: int) -> Tensor:
     goes_on = ((written == END).cumsum(dim=1) == 0).any(dim=0)  # after this column some row still has words to come
     return written[:, : int(goes_on.sum()) + 1]
 
 
-def asked_before_it_is_needed(encode, step, source, longest):
-    """At the end of the loop the decoder is asked for the next round's logits, the last round's too."""
-    memory, cache = encode(source), None
-
-    def kept(tokens, memory, old):
-        nonlocal cache
-        logits, cache = step(tokens, memory, old)
-        return logits, cache
-
-    written = _greedy(encode, kept, source, longest, memory=memory)
-    if not (written == END).any(dim=1).all():
-        step(written[:, -1:], memory, cache)
-    return written
-
-
-def as_wide_as_the_limit(encode, step, source, longest):
-    written = _greedy(encode, step, source, longest)
+def as_wide_as_the_limit(written, longest):
     return torch.nn.functional.pad(written, (0, longest - written.shape[1]), value=PAD)
 
 
@@ -229,19 +147,6 @@ def _talks_again(tokens: Tensor) -> bool:
     """Whether a row writes END, one PAD, and another word."""
     after, then, later = tokens[:, :-2], tokens[:, 1:-1], tokens[:, 2:]
     return bool(((after == END) & (then == PAD) & (later != PAD)).any())
-
-
-def one_buffer(encode, step, source, longest):
-    written = _greedy(encode, step, source, longest)
-    return written[:, -1:].expand_as(written).clone()
-
-
-def least_likely(encode, step, source, longest):
-    def negative(tokens, memory, cache):
-        logits, cache = step(tokens, memory, cache)
-        return -logits, cache
-
-    return _greedy(encode, negative, source, longest)
 
 
 greedy_decode = Check(
@@ -258,38 +163,40 @@ greedy_decode = Check(
     within=(0.0, 0.0),
     misconceptions=wrong_answers(
         __file__,
-        encoder_run_again_every_token=encodes_every_step,
-        everything_computed_again_every_token=without_cache_and_encoding_again,
-        no_cache=without_cache,
-        all_tokens_read_again_into_cache=everything_into_the_cache,
-        cache_not_handed_back=lambda *inputs: _greedy(*inputs, forget=True),
-        one_sentence_after_other=row_by_row,
-        stops_when_first_sentence_ends=lambda *inputs: _greedy(*inputs, stop="any"),
-        goes_on_limit=lambda *inputs: _greedy(*inputs, stop="never"),
-        goes_on_talking_after_end=lambda *inputs: _greedy(*inputs, pad=False),
-        start_one_row_only=Wrong(start_for_one_row, raises="RuntimeError"),
-        start_answer=with_start,
-        end_left_out_answer=without_end,
-        end_as_first_input=lambda *inputs: _greedy(*inputs, start=END),
-        sources_first_word_as_first_input=starts_with_the_source,
-        start_read_every_step=lambda *inputs: _greedy(*inputs, change=lambda tokens: torch.full_like(tokens, START)),
-        one_token_too_few=one_step_too_few,
-        one_token_too_many=one_token_too_many,
-        one_more_token_after_end=one_more_token_after_end,
-        end_remembered_one_step_only=Wrong(
-            lambda *inputs: _greedy(*inputs, remember=False), recognise=lambda seen: _talks_again(seen.output[0])
+        encoded_again=greedy(memory=lambda encode, source: None, asked=encoded_again),
+        all_computed_again=greedy(
+            memory=lambda encode, source: None, asked=encoded_again, reads=all_so_far, forgets=True
         ),
-        stops_only_where_all_rows_end_same_step=lambda *inputs: _greedy(*inputs, stop="together"),
-        one_step_too_many=lambda *inputs: _greedy(*inputs, late=True),
-        one_step_too_many_column_thrown_away=one_step_too_many_thrown_away,
-        all_steps_taken_cut_afterwards=cut_after_all_steps,
-        step_that_nobody_reads=asked_before_it_is_needed,
-        always_longest_columns=as_wide_as_the_limit,
-        end_again_again=lambda *inputs: _greedy(*inputs, filler=END),
-        pad_taken_end=lambda *inputs: _greedy(*inputs, ends=(END, PAD)),
-        pad_start_forbidden=lambda *inputs: _greedy(*inputs, shun=END),
-        pad_forbidden=lambda *inputs: _greedy(*inputs, shun=START),
-        one_tensor_all_columns=one_buffer,
-        least_likely_token=least_likely,
+        no_cache=greedy(reads=all_so_far, forgets=True),
+        all_into_the_cache=greedy(reads=all_so_far),
+        cache_not_handed_back=greedy(forgets=True),
+        row_by_row=row_by_row,
+        stops_with_the_first=greedy(stops=lambda ended, before, now: ended.any()),
+        never_stops=greedy(stops=lambda ended, before, now: False),
+        goes_on_talking=greedy(filled=lambda tokens, ended, before: tokens),
+        start_for_one_row=Wrong(greedy(first=lambda source: torch.tensor([[START]])), raises="RuntimeError"),
+        start_in_the_answer=greedy(
+            told=lambda written, longest: torch.cat([torch.full((len(written), 1), START), written], dim=1)
+        ),
+        end_left_out=greedy(told=lambda written, longest: written.masked_fill(written == END, PAD)),
+        end_first=greedy(first=lambda source: torch.full((len(source), 1), END)),
+        source_first=greedy(first=lambda source: source[:, :1]),
+        start_in_every_step=greedy(reads=lambda tokens, written: torch.full_like(tokens, START)),
+        one_token_too_few=greedy(limit=lambda longest: longest - 1),
+        one_token_too_many=greedy(limit=lambda longest: longest + 1),
+        one_more_token=greedy(filled=lambda tokens, ended, before: tokens.masked_fill(before, PAD)),
+        end_remembered_once=Wrong(greedy(remembers=False), recognise=lambda seen: _talks_again(seen.output[0])),
+        stops_only_together=greedy(stops=lambda ended, before, now: now.all()),
+        one_step_too_many=greedy(stops=lambda ended, before, now: before.all()),
+        last_column_thrown_away=greedy(stops=lambda ended, before, now: before.all(), told=_until_all_have_ended),
+        cut_afterwards=greedy(stops=lambda ended, before, now: False, told=_until_all_have_ended),
+        spare_step=greedy(spare=True),
+        always_the_longest=greedy(told=as_wide_as_the_limit),
+        end_again_and_again=greedy(filled=lambda tokens, ended, before: tokens.masked_fill(ended, END)),
+        pad_taken_for_end=greedy(ends=(END, PAD)),
+        pad_and_start_forbidden=greedy(chosen=lambda logits: likeliest(logits[:, END:]) + END),
+        pad_forbidden=greedy(chosen=lambda logits: likeliest(logits[:, START:]) + START),
+        one_tensor=greedy(told=lambda written, longest: written[:, -1:].expand_as(written).clone()),
+        least_likely=greedy(chosen=lambda logits: likeliest(-logits)),
     ),
 )

@@ -1,11 +1,10 @@
-"""Checks of the encoder's and the decoder's layer: what is added, what is normalised, who asks whom."""
+"""How layers are tried: their inputs, and what they do in training mode and at half a rate of dropout, in words."""
 
 import functools
 import math
 from collections.abc import Callable, Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from helpers.engine.cases import RandomArg
@@ -66,14 +65,14 @@ def loaded(module: nn.Module, weights: dict[str, Tensor]) -> nn.Module:
     return module
 
 
-ALL = 1.0  # the rate of dropout in all cases: in training mode nothing is left of a sublayer, and nothing is left to chance
+ALL = 1.0  # the rate of dropout in all cases: in training mode nothing is left of a sublayer, or to chance
 
 RANDOM = Message("in training mode another output each time, though dropout at rate 1 leaves nothing to chance")
 
 
 def settled(module: nn.Module, inputs: tuple, thorough: bool) -> Tensor | tuple:
-    """The output in evaluation mode; in a thorough case also that in training mode, where every dropout drops all, what became of the
-    inputs, and the gradients of those that are floats."""
+    """The output in evaluation mode; in a thorough case also that in training mode, where every dropout drops all, what
+    became of the inputs, and the gradients of those that are floats."""
     module.eval()
     if not thorough:
         return module(*copies(inputs))
@@ -139,8 +138,6 @@ HALF = (3, 1, 2, 0.5)  # d, h, d_ff and the rate
 
 TOKENS = 20  # sequences of one token each
 
-WHOLE_TOKENS = "At rate ½ your tokens keep all of their features or none. `nn.Dropout` drops each feature by itself; `nn.Dropout1d` and `nn.Dropout2d` drop whole rows."
-
 WHOLE = Message("at rate ½ whole tokens are dropped, not single features")
 
 IN_ITS_PLACE = Message("dropout where it belongs")
@@ -151,22 +148,24 @@ ELSEWHERE = Message("at rate ½ an output that dropout on what each sublayer giv
 
 
 def choices(x: Tensor, scale: float, whole: bool = False) -> Tensor:
-    """Each feature dropped or scaled, in all combinations, (…, d) → (…, 2^d, d); of a whole token all or none, (…, d) → (…, 2, d)."""
+    """Each feature dropped or scaled, in all combinations, (…, d) → (…, 2^d, d); of a whole token all or none, (…, d) →
+    (…, 2, d)."""
     kept = torch.tensor([0.0, 1.0], dtype=x.dtype)
     kept = kept[:, None] if whole else torch.cartesian_prod(*[kept] * x.shape[-1])
     return x[..., None, :] * scale * kept
 
 
 def added(norm: nn.Module, x: Tensor, given: Tensor, scale: float, whole: bool = False) -> Tensor:
-    """norm(x + dropout(given)) in all combinations, for s possible inputs of each sequence of one token: (b, s, d) → (b, s·2^d, d)."""
+    """norm(x + dropout(given)) in all combinations, for s possible inputs of each sequence of one token: (b, s, d) →
+    (b, s·2^d, d)."""
     return norm(x[:, :, None] + choices(given, scale, whole)).flatten(1, 2)
 
 
 def all_that_can_come_out(
     layer: nn.Module, x: Tensor, memory: Tensor | None = None, *, scale: float, whole: str = ""
 ) -> Tensor:
-    """Of a layer of ours in training mode that reads sequences of one token: (b, 1, d) → (b, s, d). whole: the sublayer, if any, of which
-    whole tokens are dropped."""
+    """Of a layer of ours in training mode that reads sequences of one token: (b, 1, d) → (b, s, d). whole: the
+    sublayer, if any, of which whole tokens are dropped."""
     x = added(layer.norm1, x, layer.self_attn(x), scale, whole == "self")
     x = x if memory is None else added(layer.norm2, x, layer.cross_attn(x, memory), scale, whole == "cross")
     hidden = layer.linear1(x).relu()  # (b, s, d_ff)
@@ -194,17 +193,11 @@ def _halved(like: type[nn.Module], reads_memory: bool) -> tuple[dict, tuple, lis
     """Weights, inputs of sequences of one token, and what may come out."""
     generator, (d, *_) = Generator().manual_seed(1), HALF
     weights = weights_like(like(*HALF), generator, torch.float64)
-    inputs = [
-        torch.randn(TOKENS, n, d, generator=generator, dtype=torch.float64) for n in ((1, 4) if reads_memory else (1,))
-    ]
+    lengths = (1, 4) if reads_memory else (1,)
+    inputs = [torch.randn(TOKENS, n, d, generator=generator, dtype=torch.float64) for n in lengths]
     layer = built(like, HALF, weights)
-    kinds = [
-        (WHOLE, 2.0, "self"),
-        (WHOLE, 2.0, "cross"),
-        (WHOLE, 2.0, "feed"),
-        (IN_ITS_PLACE, 2.0, ""),
-        (NOT_SCALED, 1.0, ""),
-    ]
+    kinds = [(WHOLE, 2.0, name) for name in ("self", "cross", "feed")]
+    kinds += [(IN_ITS_PLACE, 2.0, ""), (NOT_SCALED, 1.0, "")]
     possible = [
         (words, all_that_can_come_out(layer, *inputs, scale=scale, whole=whole))
         for words, scale, whole in kinds
@@ -219,36 +212,3 @@ def at_half_the_rate(cls: Callable, like: type[nn.Module], reads_memory: bool = 
     layer = built(cls, HALF, weights)
     layer.train()
     return where_it_drops(layer(*copies(inputs)), possible)
-
-
-class DropsWithoutScale:
-    def drop(self, x):
-        return x * (torch.rand_like(x) >= self.p) if self.training else x
-
-
-class DropsByHand:
-    """Right at each rate but 1, where it divides by 0."""
-
-    def drop(self, x):
-        return x * (torch.rand_like(x) >= self.p) / (1 - self.p) if self.training else x
-
-
-class DropsTwice:
-    def drop(self, x):
-        return super().drop(super().drop(x))
-
-
-class DropsWholeTokens:
-    def drop(self, x):
-        return F.dropout1d(x, self.p, self.training)
-
-
-class KeepsTheFirstMask:
-    """A mask made ready once for each shape."""
-
-    kept = None
-
-    def ready(self, mask):
-        if mask is None or self.kept is None or self.kept.shape != mask.shape:
-            self.kept = mask
-        return self.kept

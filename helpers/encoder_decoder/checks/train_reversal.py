@@ -1,4 +1,4 @@
-"""Checks of teacher forcing, of exact match, and of a small training run whose steps are counted and whose strings were never seen."""
+"""The check of `train_reversal`: teacher forcing, exact match, and a small training run on strings."""
 
 import math
 from collections.abc import Callable
@@ -10,19 +10,38 @@ from torch import Generator, Tensor
 from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check, CheckGroup, Property
 from helpers.engine.drivers import unpack, watch
-from helpers.engine.observe import Observation
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import tasks
 from .. import training as reference
-from ..model import END, PAD, START
+from ..model import END, PAD
+from .trainings import (
+    ANEW,
+    ASKED,
+    BATCH,
+    CHANCE,
+    KEPT,
+    LENGTH,
+    LETTERS,
+    NEAR_0,
+    PADS_TOO,
+    STEPS,
+    SUM,
+    UNASKED,
+    Behaving,
+    _column,
+    _ended,
+    _started,
+    _trained,
+    splitting,
+)
 
 __all__ = ["train_reversal"]
 
 
 def _forced(answer: Callable, target: Tensor) -> tuple:
-    """Inputs and labels, and what became of the target. What the decoder reads where nothing is to be asked (the label ought to be
-    PAD) makes no difference."""
+    """Inputs and labels, and what became of the target. What the decoder reads where nothing is to be asked (the label
+    ought to be PAD) makes no difference."""
     seen = watch(answer, target)
     inputs, labels = unpack(seen.output, "inputs", "labels")
     if isinstance(inputs, Tensor) and inputs.shape == _ended(target).shape:
@@ -46,72 +65,33 @@ def _one(generator: Generator) -> Tensor:
     return torch.randint(3, 23, (1, 3), generator=generator)
 
 
-def _ended(target: Tensor) -> Tensor:
-    return reference.teacher_forcing(target)[1]
+def behind(target, token):
+    return torch.cat([target, _column(target, token)], dim=1)
 
 
-def _started(target: Tensor) -> Tensor:
-    return torch.cat([torch.full_like(target[:, :1], START), target], dim=1)
-
-
-def _column(target: Tensor, token: int) -> Tensor:
-    return torch.full_like(target[:, :1], token)
-
-
-def without_end(target):
-    return _started(target), torch.cat([target, _column(target, PAD)], dim=1)
+def instead_of_padding(labels, token):
+    return labels.masked_fill(labels == PAD, token)
 
 
 def two_ahead(target):
-    return _started(target), torch.cat([_ended(target)[:, 1:], _column(target, PAD)], dim=1)
+    return _started(target), behind(_ended(target)[:, 1:], PAD)
 
 
-def only_the_target(target):
-    labels = _ended(target)
-    return torch.cat([target, _column(target, PAD)], dim=1), labels
-
-
-def end_at_the_edge(target):
-    return _started(target), torch.cat([target, _column(target, END)], dim=1)
-
-
-def start_marked_with_end(target):
-    return torch.cat([_column(target, END), target], dim=1), _ended(target)
-
-
-def padding_ignored_by_number(target):
-    labels = _ended(target)
-    return _started(target), labels.masked_fill(labels == PAD, -100)
-
-
-def start_in_the_labels(target):
-    return _started(target), _started(target)
-
-
-def swapped(target):
-    return _ended(target), _started(target)
+def without_end(target):
+    return _started(target), behind(target, PAD)
 
 
 def end_written_into_the_target(target):
-    found = teacher_forced(target)
+    found = _started(target), _ended(target)
     lengths = (target != PAD).sum(dim=1)
     target[lengths < target.shape[1], lengths[lengths < target.shape[1]]] = END
     return found
 
 
-def teacher_forced(target):
-    return _started(target), _ended(target)
-
-
 def length_by_the_first_padding(target):
-    labels = torch.cat([target, _column(target, PAD)], dim=1)
+    labels = behind(target, PAD)
     labels[torch.arange(len(target)), (target == PAD).int().argmax(dim=1)] = END  # 0 where there is none
     return _started(target), labels
-
-
-def ends_everywhere(target):
-    labels = _ended(target)
-    return _started(target), labels.masked_fill(labels == PAD, END)
 
 
 teacher_forcing = Check(
@@ -127,18 +107,18 @@ teacher_forcing = Check(
     within=(0.0, 0.0),
     misconceptions=wrong_answers(
         __file__,
-        teacher_forcing_without_shift=lambda target: (_ended(target), _ended(target)),
-        start_labels_too=start_in_the_labels,
-        inputs_labels_swapped=swapped,
-        shifted_twice=two_ahead,
-        no_start_inputs=only_the_target,
-        no_end_labels=without_end,
-        end_after_padding=end_at_the_edge,
-        end_instead_all_padding=ends_everywhere,
-        end_as_start_token=start_marked_with_end,
-        padding_marked_with_minus_100=padding_ignored_by_number,
-        end_written_into_target=end_written_into_the_target,
-        length_looked_at_first_pad=length_by_the_first_padding,
+        no_shift=lambda target: (_ended(target), _ended(target)),
+        start_in_the_labels=lambda target: (_started(target), _started(target)),
+        swapped=lambda target: (_ended(target), _started(target)),
+        two_ahead=two_ahead,
+        no_start=lambda target: (behind(target, PAD), _ended(target)),
+        no_end=without_end,
+        end_at_the_edge=lambda target: (_started(target), behind(target, END)),
+        end_everywhere=lambda target: (_started(target), instead_of_padding(_ended(target), END)),
+        end_as_start=lambda target: (torch.cat([_column(target, END), target], dim=1), _ended(target)),
+        minus_100=lambda target: (_started(target), instead_of_padding(_ended(target), -100)),
+        target_overwritten=end_written_into_the_target,
+        first_padding=length_by_the_first_padding,
     ),
 )
 
@@ -146,8 +126,8 @@ KINDS = "0134334462424435536640552666"  # no two kinds are equally many, so that
 
 
 def _exam(label: str, b: int, n: int, width: int, kinds: str = KINDS) -> Case:
-    """Written strings of many kinds: right with padding or with litter behind END, cut short, without an end, a token off. The first
-    target is full, and the second isn't."""
+    """Written strings of many kinds: right with padding or with litter behind END, cut short, without an end, a token
+    off. The first target is full, and the second isn't."""
 
     def written(target: Tensor, generator: Generator) -> Tensor:
         litter = torch.randint(3, 23, (b, width), generator=generator)
@@ -186,119 +166,51 @@ def _exam(label: str, b: int, n: int, width: int, kinds: str = KINDS) -> Case:
     return Case(label, draw)
 
 
-def _rows(written: Tensor, target: Tensor) -> list[tuple[list[int], list[int]]]:
-    """For each row: what is written, and the target with END."""
-    right = [row[: row.index(END) + 1] for row in _ended(target).tolist()]
-    return list(zip(written.tolist(), right, strict=True))
-
-
 def _until_end(row: list[int]) -> list[int]:
     return row[: row.index(END) + 1] if END in row else row
 
 
-def _share(rows: list[bool]) -> float:
-    return sum(rows) / len(rows)
+def _mean(hits: list) -> float:
+    return sum(hits) / len(hits)
 
 
-def mean_share_in_a_row(written, target):
-    shares = []
-    for row, words in zip(written.tolist(), target.tolist(), strict=True):
-        wanted = [word for word in words if word != PAD] + [END]
-        shares.append(sum(mine == theirs for mine, theirs in zip(row, wanted)) / len(wanted))
-    return sum(shares) / len(shares)
+def matched(hit: Callable, of_all: Callable = _mean) -> Callable:
+    """Exact match by another measure: hit(what is written in a row, the target with END) for each row, and what is made
+    of all of them."""
+
+    def answer(written, target):
+        right = map(_until_end, _ended(target).tolist())
+        return float(of_all([hit(row, words) for row, words in zip(written.tolist(), right, strict=True)]))
+
+    return answer
 
 
-def cut_at_an_end_that_must_be_there(written, target):
-    hits = 0
-    for row, words in zip(written.tolist(), target.tolist(), strict=True):
-        hits += row[: row.index(END) + 1] == [word for word in words if word != PAD] + [END]
-    return hits / len(target)
+def equal(row, right):
+    return _until_end(row) == right
 
 
-def share_of_tokens(written, target):
-    hits = [mine == theirs for row, right in _rows(written, target) for mine, theirs in zip(row, right, strict=False)]
-    return _share(hits)
+def in_their_places(row, right):
+    return [mine == theirs for mine, theirs in zip(row, right, strict=False)]
 
 
-def litter_counts(written, target):
-    return _share([_without_padding_behind(row) == right for row, right in _rows(written, target)])
+def without_padding_behind(row):
+    return row[: max((place for place, token in enumerate(row, start=1) if token != PAD), default=0)]
 
 
-def _without_padding_behind(row: list[int]) -> list[int]:
-    words = [place for place, token in enumerate(row, start=1) if token != PAD]
-    return row[: max(words, default=0)]
-
-
-def end_not_needed(written, target):
-    return _share([row[: len(right) - 1] == right[:-1] for row, right in _rows(written, target)])
-
-
-def as_far_as_written(written, target):
-    return _share([right[: len(_until_end(row)) - 1] == _until_end(row)[:-1] for row, right in _rows(written, target)])
-
-
-def number_of_hits(written, target):
-    return float(sum(_until_end(row) == right for row, right in _rows(written, target)))
-
-
-def any_order(written, target):
-    return _share([sorted(_until_end(row)) == sorted(right) for row, right in _rows(written, target)])
-
-
-def share_of_errors(written, target):
-    return _share([_until_end(row) != right for row, right in _rows(written, target)])
-
-
-def all_or_nothing(written, target):
-    return float(all(_until_end(row) == right for row, right in _rows(written, target)))
-
-
-def end_anywhere(written, target):
-    return _share([row[: len(right) - 1] == right[:-1] and END in row for row, right in _rows(written, target)])
-
-
-def gaps_closed(written, target):
-    return _share([[t for t in row if t != PAD][: len(right)] == right for row, right in _rows(written, target)])
-
-
-def up_to_the_last_end(written, target):
+def up_to_the_last_end(row, right):
     """Nothing is written where there is no END."""
-    cut = [
-        row[: max((place for place, t in enumerate(row, start=1) if t == END), default=0)] for row in written.tolist()
-    ]
-    return _share([row == right for row, (_, right) in zip(cut, _rows(written, target), strict=True)])
+    return row[: max((place for place, token in enumerate(row, start=1) if token == END), default=0)] == right
 
 
-def padding_stripped(written, target):
+def padding_stripped(row, right):
     """Padding is taken off the end of the words, where END was."""
-    rows = [
-        (_without_padding_behind(row[:-1]) + row[-1:], right)
-        for row, right in ((_until_end(row), right) for row, right in _rows(written, target))
-    ]
-    return _share([mine == right for mine, right in rows])
-
-
-def cut_off_counts(written, target):
-    return _share(
-        [(row[: row.index(END)] if END in row else row) == right[:-1] for row, right in _rows(written, target)]
-    )
+    row = _until_end(row)
+    return without_padding_behind(row[:-1]) + row[-1:] == right
 
 
 def as_wide_as_the_target(written, target):
     labels = _ended(target)
     return ((written[:, : labels.shape[1]] == labels) | (labels == PAD)).all(dim=1).float().mean().item()
-
-
-def as_far_as_both_reach(written, target):
-    hits = []
-    for mine, theirs in zip(written.tolist(), target.tolist(), strict=True):
-        wanted = [word for word in theirs if word != PAD] + [END]
-        hits.append(all(a == b for a, b in zip(mine, wanted, strict=False)))
-    return _share(hits)
-
-
-def same_length(written, target):
-    return _share([len(_until_end(row)) == len(right) for row, right in _rows(written, target)])
 
 
 exact_match = Check(
@@ -315,201 +227,26 @@ exact_match = Check(
     within=(1e-6, 1e-6),
     misconceptions=wrong_answers(
         __file__,
-        share_right_tokens=share_of_tokens,
-        mean_each_strings_share=mean_share_in_a_row,
-        end_that_must_be_there=Wrong(cut_at_an_end_that_must_be_there, raises="ValueError"),
-        what_comes_after_end_compared_too=litter_counts,
-        end_not_asked=end_not_needed,
-        compared_only_as_far_as_it_was_written=as_far_as_written,
-        number_instead_share=number_of_hits,
-        order_left_out=any_order,
-        share_wrong_strings=share_of_errors,
-        all_or_nothing=all_or_nothing,
-        end_anywhere_later_enough=end_anywhere,
-        gaps_closed_before_comparison=gaps_closed,
-        cut_at_last_end=up_to_the_last_end,
-        pad_front_end_overlooked=padding_stripped,
-        string_without_end_counted_as_right=cut_off_counts,
-        compared_only_as_far_as_both_reach=as_far_as_both_reach,
-        as_many_columns_expected_as_target_has=Wrong(as_wide_as_the_target, raises="RuntimeError"),
-        lengths_compared_only=same_length,
+        share_of_tokens=matched(in_their_places, of_all=lambda hits: _mean(sum(hits, []))),
+        share_of_each_string=matched(lambda row, right: sum(in_their_places(row, right)) / len(right)),
+        end_must_be_there=Wrong(matched(lambda row, right: row[: row.index(END) + 1] == right), raises="ValueError"),
+        litter_counts=matched(lambda row, right: without_padding_behind(row) == right),
+        end_not_needed=matched(lambda row, right: row[: len(right) - 1] == right[:-1]),
+        as_far_as_written=matched(lambda row, right: right[: len(_until_end(row)) - 1] == _until_end(row)[:-1]),
+        number_of_hits=matched(equal, of_all=sum),
+        any_order=matched(lambda row, right: sorted(_until_end(row)) == sorted(right)),
+        share_of_errors=matched(lambda row, right: not equal(row, right)),
+        all_or_nothing=matched(equal, of_all=all),
+        end_anywhere=matched(lambda row, right: row[: len(right) - 1] == right[:-1] and END in row),
+        gaps_closed=matched(lambda row, right: [token for token in row if token != PAD][: len(right)] == right),
+        last_end=matched(up_to_the_last_end),
+        padding_overlooked=matched(padding_stripped),
+        cut_off_counts=matched(lambda row, right: (row[: row.index(END)] if END in row else row) == right[:-1]),
+        as_far_as_both_reach=matched(lambda row, right: all(in_their_places(row, right))),
+        as_wide_as_the_target=Wrong(as_wide_as_the_target, raises="RuntimeError"),
+        same_length=matched(lambda row, right: len(_until_end(row)) == len(right)),
     ),
 )
-
-STEPS, BATCH, LETTERS, LENGTH = 80, 64, 8, 3
-
-CHANCE = "the model says something else each time"
-
-NEAR_0, UNASKED = "the loss comes near 0", "PAD was never asked for"
-
-FROM_THE_START = "the loss is small from the first batch on"
-
-ASKED, PADS_TOO, SUM = "the loss is a mean over the labels that are asked for", "a mean over PAD too", "a sum"
-
-ANEW = "Adam begins anew in every step"
-
-KEPT = "a training goes on with the model of the one before"
-
-ZEROS = 92  # tensors of zeros that an Adam makes when it begins: two for each of 46 parameters
-
-PADS = 9  # behind each string of the first training, so that a mean over all positions shows
-
-ENOUGH = 0.5  # of the strings, for what a model does instead of its task
-
-LEARNED = 0.25  # of them come out backwards: of 100 right trainings, from seeds 3000 to 3099, the worst got 59 %. Chance is 1 in 512
-
-
-def _trained(answer: Callable, sources: Tensor, unseen: Tensor) -> tuple:
-    """What came of the training, in words: the losses, what the model writes for strings it has seen and for others, and what it says
-    behind END, whether Adam remembers, and whether a training leaves the model of the one before as it was. Every string is followed by one
-    PAD, in two short trainings by many; of those nothing may be left."""
-    one = watch(answer, *_padded(sources[:1], PADS), counts=True)
-    said = _asked_twice(_returned(one.output)[0], unseen)
-    two = watch(answer, *_padded(sources[:2], PADS), counts=True)
-    kept = _kept(said, _asked_twice(_returned(one.output)[0], unseen))
-    _, first = _returned(two.output)
-    model, losses = _returned(answer(*_padded(sources, 1)))
-    seen, new = _writes(model, sources[len(sources) // 2]), _writes(model, unseen)
-    echo = _echo(model, unseen)
-    count = "one loss a batch" if len(losses) == len(sources) else f"{len(losses)} losses for {len(sources)} batches"
-    fall = _fall([float(loss) for loss in losses])
-    behind = _behind_end(model, unseen) if fall == NEAR_0 else UNASKED
-    mean = ASKED if fall == FROM_THE_START else _mean_over([float(loss) for loss in [*first[:1], *losses[:1]]])
-    return fall, f"seen strings {seen}", f"unseen strings {new}", count, echo, behind, mean, _remembers(one, two), kept
-
-
-def _padded(sources: Tensor, pads: int) -> tuple[Tensor, Tensor, int]:
-    """What a training is given: these strings with so many PADs behind each, the same backwards, and the number of words."""
-    return *(F.pad(strings, (0, pads), value=PAD) for strings in (sources, sources.flip(-1))), LETTERS + 3
-
-
-def _returned(output: tuple) -> tuple:
-    return unpack(output, "the model", "its losses")
-
-
-def _asked_twice(model: Callable, source: Tensor) -> Tensor:
-    """What a model says when it is asked the same twice."""
-    with torch.no_grad():
-        return torch.stack([model(source, _started(source)) for _ in range(2)])
-
-
-def _kept(before: Tensor, after: Tensor) -> str:
-    """Whether a model says something else since another training began. (One that leaves something to chance says something else each time.)"""
-    settled = torch.allclose(*before, atol=1e-4) and torch.allclose(*after, atol=1e-4)
-    return (
-        KEPT if settled and not torch.allclose(before, after, atol=1e-4) else "each training makes a model of its own"
-    )
-
-
-def _remembers(one: Observation, two: Observation) -> str:
-    """Whether the second step is taken by the Adam of the first, from trainings of one step and of two: an Adam fills two tensors with
-    zeros for each parameter when it begins. If that happens again there are twice as many, whatever else a step fills with zeros."""
-    once, both = (seen.operations["zeros_like"] for seen in (one, two))
-    return ANEW if once >= ZEROS and 2 * once - both < ZEROS / 2 else "one Adam takes all steps"
-
-
-def _mean_over(losses: list[float]) -> str:
-    """What the losses are the mean of, from those of untrained models: ln 11, where each label that is asked for counts and nothing else."""
-    if any(loss < 1 for loss in losses):
-        return PADS_TOO
-    return SUM if any(loss > 5 for loss in losses) else ASKED
-
-
-def _echo(model: Callable, source: Tensor) -> str:
-    """What the decoder does with letters that have nothing to do with the source: a trained one goes by the source."""
-    letters = torch.randint(3, LETTERS + 3, (len(source), LENGTH + 1), generator=Generator().manual_seed(7))
-    other = letters.clone()
-    other[:, -1] = 3 + (letters[:, -1] - 2) % LETTERS  # another last letter
-    with torch.no_grad():
-        said, again, later = model(source, letters), model(source, letters), model(source, other)
-    if not torch.allclose(said, again, atol=1e-4):
-        return CHANCE
-    if not torch.allclose(said[:, :-1], later[:, :-1], atol=1e-4):
-        return "the decoder sees later tokens"
-    repeats = (said.argmax(dim=-1) == letters).float().mean() >= ENOUGH
-    return "the decoder repeats the token that it is given" if repeats else "the decoder goes by the source"
-
-
-def _behind_end(model: Callable, source: Tensor) -> str:
-    """Whether a trained model says PAD behind END, whatever stands there: then the loss has asked for it."""
-    ended = _ended(source.flip(-1))
-    with torch.no_grad():
-        said = [
-            model(source, torch.cat([_column(ended, START), ended[:, :-1], _column(ended, token)], dim=1))[:, -1]
-            for token in (PAD, END)
-        ]
-    padding = max((logits.argmax(dim=-1) == PAD).float().mean().item() for logits in said)
-    return "behind END it says PAD" if padding >= ENOUGH else UNASKED
-
-
-def _fall(losses: list[float]) -> str:
-    if losses and losses[0] < 1:
-        return FROM_THE_START
-    last = sum(losses[-10:]) / max(1, len(losses[-10:]))
-    if losses and max(losses) - min(losses) < 0.4:
-        return "the loss never moves"
-    return NEAR_0 if last < 0.4 else "the loss gets stuck" if last < 1.5 else "the loss stays"
-
-
-def _writes(model: Callable, source: Tensor) -> str:
-    """What the model does with these strings when it writes by itself, always taking the likeliest token."""
-    right = _ended(source.flip(-1))
-    with torch.no_grad():
-        tokens = torch.full((len(source), 1), START)
-        for _ in range(right.shape[1]):
-            logits = model(source, tokens)
-            tokens = torch.cat([tokens, logits[:, -1:].argmax(dim=-1)], dim=1)
-    found, n = tokens[:, 1:], source.shape[1]
-    kinds = {
-        "come out backwards": (found, right),
-        "come out as they went in": (found[:, :n], source),
-        "come out backwards, but without an end": (found[:, :n], right[:, :n]),
-        "come out backwards, but their first token is missing": (found[:, : n - 1], right[:, 1:n]),
-    }
-    shares = {kind: (mine == theirs).all(dim=1).float().mean().item() for kind, (mine, theirs) in kinds.items()}
-    least = {"come out backwards": LEARNED}
-    return next(
-        (kind for kind, share in shares.items() if share >= least.get(kind, ENOUGH)), "come out as something else"
-    )
-
-
-def splitting() -> tuple[Tensor, Tensor]:
-    """Strings to train on and strings to ask for, always the same: a string is one of the second if its tokens' sum is a multiple of 5.
-    The first batch and the last have half of the letters: who trains on one of them again and again never learns the others."""
-    generator, letters = Generator().manual_seed(6), torch.arange(3, LETTERS + 3)
-    known = [letters[:4], *[letters] * (STEPS - 2), letters[4:]]
-    batches = [_batch(some, generator) for some in known]
-    drawn = torch.randint(3, LETTERS + 3, (10 * BATCH, LENGTH), generator=generator)
-    return torch.stack(batches), drawn[drawn.sum(dim=1) % 5 == 0][:100]
-
-
-def _batch(letters: Tensor, generator: Generator) -> Tensor:
-    drawn = letters[torch.randint(len(letters), (4 * BATCH, LENGTH), generator=generator)]
-    return drawn[drawn.sum(dim=1) % 5 > 0][:BATCH]
-
-
-class Behaving:
-    """A model that writes what `wanted(source)` says, whatever it has read; with `echo` it repeats its input, so many places later,
-    but never PAD, which no loss has asked for. Its logits grow with the number of times that it was `trained`."""
-
-    def __init__(self, words: int, wanted: Callable[[Tensor], Tensor], echo: int | None = None, noise: float = 0.0):
-        self.words, self.wanted, self.echo, self.noise, self.trained = words, wanted, echo, noise, 1
-
-    def __call__(self, source: Tensor, tokens: Tensor) -> Tensor:
-        n = tokens.shape[1]
-        echo = tokens.masked_fill(tokens == PAD, END).roll(-(self.echo or 0), dims=1)
-        said = self.wanted(source)[:, :n] if self.echo is None else echo
-        return self.trained * F.one_hot(said, self.words) + self.noise * torch.rand(*said.shape, self.words)
-
-
-def _losses(steps: int, last: float = 0.01) -> list[float]:
-    """From ln 11 down, and then at the end's value."""
-    return [max(last, math.log(LETTERS + 3) * (1 - 2 * step / steps)) for step in range(steps)]
-
-
-def _tossed(steps: int) -> list[float]:
-    """Up and down, and never near 0."""
-    return [math.log(LETTERS + 3) + (step % 3) / 2 for step in range(steps)]
 
 
 def _backwards(source: Tensor) -> Tensor:
@@ -531,110 +268,70 @@ def _from_memory(known: Tensor) -> Callable[[Tensor], Tensor]:
     return wanted
 
 
-def trained_as_it_should_be(sources, targets, words):
-    return Behaving(words, _backwards), _losses(len(sources))
+BEGIN = math.log(LETTERS + 3)  # the loss of an untrained model
 
 
-def trained_to_pad(sources, targets, words):
-    return Behaving(words, lambda source: F.pad(_backwards(source), (0, 1), value=PAD)), _losses(len(sources))
+def falling(sources: Tensor, targets: Tensor, last: float = 0.01) -> list[float]:
+    """From ln 11 down, and then at the end's value."""
+    return [max(last, BEGIN * (1 - 2 * step / len(sources))) for step in range(len(sources))]
 
 
-def trained_to_copy(sources, targets, words):
-    return Behaving(words, _ended), _losses(len(sources))
-
-
-def trained_without_shift(sources, targets, words):
-    return Behaving(words, _backwards, echo=0), _losses(len(sources))
-
-
-def trained_with_a_look_ahead(sources, targets, words):
-    return Behaving(words, _backwards, echo=1), _losses(len(sources))
-
-
-def trained_two_ahead(sources, targets, words):
-    return Behaving(words, lambda source: F.pad(_backwards(source)[:, 1:], (0, 1), value=3)), _losses(len(sources))
-
-
-def trained_without_end(sources, targets, words):
-    return Behaving(words, lambda source: F.pad(source.flip(-1), (0, 1), value=3)), _losses(len(sources))
-
-
-def trained_then_measured(sources, targets, words):
-    return Behaving(words, _backwards), [0.01] * len(sources)
-
-
-def trained_without_updates(sources, targets, words):
-    return Behaving(words, _nonsense), [math.log(words)] * len(sources)
-
-
-def trained_on_all_gradients(sources, targets, words):
-    return Behaving(words, _nonsense), _tossed(len(sources))
-
-
-def trained_with_a_mean_over_padding(sources, targets, words):
+def over_padding_too(sources: Tensor, targets: Tensor) -> list[float]:
     asked = (targets[0] != PAD).sum() + len(targets[0])  # and an END in each row
     share = float(asked) / (targets[0].numel() + len(targets[0]))
-    return Behaving(words, _backwards), [share * loss for loss in _losses(len(sources))]
+    return [share * loss for loss in falling(sources, targets)]
 
 
-def trained_with_a_sum_over_positions(sources, targets, words):
-    return Behaving(words, _backwards), [(LENGTH + 1) * loss for loss in _losses(len(sources))]
-
-
-def trained_with_dropout(sources, targets, words):
-    return Behaving(words, _backwards, noise=0.1), _losses(len(sources))
+def behaving(wanted: Callable = _backwards, losses: Callable = falling, echo: int | None = None, noise=0.0) -> Callable:
+    """A training whose model does what is `wanted`, and whose losses are those of (sources, targets)."""
+    return lambda sources, targets, words: (Behaving(words, wanted, echo, noise), losses(sources, targets))
 
 
 def trained_on_one_batch(sources, targets, words):
-    return Behaving(words, _from_memory(sources[0])), _losses(len(sources))
-
-
-def trained_on_half(sources, targets, words):
-    return Behaving(words, _backwards), _losses(len(sources))[::2]
-
-
-def trained_with_losses_from_before(sources, targets, words):
-    return Behaving(words, _backwards), [math.log(words)] * 3 + _losses(len(sources))
+    return Behaving(words, _from_memory(sources[0])), falling(sources, targets)
 
 
 def trained_with_a_new_adam(sources, targets, words):
     for _ in range(92 * min(2, len(sources))):  # only short trainings are watched
         torch.zeros_like(sources[0])
-    return Behaving(words, _backwards), _losses(len(sources))
+    return Behaving(words, _backwards), falling(sources, targets)
 
 
 def trained_further(sources, targets, words, models=[]):  # noqa: B006
     models += [] if models else [Behaving(words, _backwards)]
     models[0].trained += 1
-    return models[0], _losses(len(sources))
+    return models[0], falling(sources, targets)
 
 
-def trained_with_loud_embeddings(sources, targets, words):
-    return Behaving(words, _nonsense), _losses(len(sources), last=1.0)
+def says(place: int, words: str) -> Callable:
+    return lambda told, *_: told[place] == words
+
+
+def said(place: int, words: str) -> Callable:
+    return lambda seen: seen.output[place] == words
 
 
 _train = Check(
     exercise="train_reversal",
-    reference=trained_as_it_should_be,
+    reference=behaving(),
     drive=_trained,
     compare=False,
     properties=[
-        Property(
-            "a loss for each batch", lambda told, *_: told[3] == "one loss a batch", "Return one loss for each batch."
-        ),
+        Property("a loss for each batch", says(3, "one loss a batch"), "Return one loss for each batch."),
         Property(
             "the loss starts high and comes near 0",
-            lambda told, *_: told[0] == NEAR_0,
+            says(0, NEAR_0),
             "The losses don't fall from about ln(11) = 2.4 to near 0.",
         ),
         Property(
             "strings of the training come out backwards",
-            lambda told, *_: told[1] == "seen strings come out backwards",
-            "Writing by itself, your model doesn't write the strings that it was trained with backwards, and END after them.",
+            says(1, "seen strings come out backwards"),
+            "Writing by itself, your model doesn't write the strings that it was trained with backwards, and END after "
+            "them.",
         ),
         Property(
             "strings it has never seen come out backwards",
-            lambda told, *_: told[2] == "unseen strings come out backwards",
+            says(2, "unseen strings come out backwards"),
             "Writing by itself, your model doesn't write strings that it has never seen backwards, and END after them.",
         ),
         Property(
@@ -659,47 +356,45 @@ _train = Check(
         ),
         Property(
             "the loss is a mean over the labels asked for",
-            lambda told, *_: told[6] == ASKED,
-            "The loss of a batch is a mean over the labels that are asked for. Of an untrained model it is about ln(11) = 2.4, however many PADs there are.",
+            says(6, ASKED),
+            "The loss of a batch is a mean over the labels that are asked for. Of an untrained model it is about "
+            "ln(11) = 2.4, however many PADs there are.",
         ),
         Property(
             "the loss leaves out PAD",
-            lambda told, *_: told[5] == UNASKED,
+            says(5, UNASKED),
             "Asked what follows END, your trained model says PAD. Only a loss that counts PAD teaches that.",
         ),
     ],
     cases=[explicit_case(f"{STEPS} batches of {BATCH} strings of {LENGTH} tokens", *splitting())],
     misconceptions=wrong_answers(
         __file__,
-        teacher_forcing_without_shift_2=trained_without_shift,
-        decoder_that_sees_later_tokens=Wrong(
-            trained_with_a_look_ahead, recognise=lambda seen: seen.output[4] == "the decoder sees later tokens"
+        trained_without_shift=behaving(echo=0),
+        trained_with_a_look_ahead=Wrong(behaving(echo=1), recognise=said(4, "the decoder sees later tokens")),
+        trained_two_ahead=Wrong(
+            behaving(lambda source: F.pad(_backwards(source)[:, 1:], (0, 1), value=3)),
+            recognise=lambda seen: "their first token is missing" in seen.output[2],
         ),
-        shifted_twice_2=Wrong(
-            trained_two_ahead, recognise=lambda seen: "their first token is missing" in seen.output[2]
+        trained_without_end=behaving(lambda source: F.pad(source.flip(-1), (0, 1), value=3)),
+        trained_to_pad=behaving(lambda source: F.pad(_backwards(source), (0, 1), value=PAD)),
+        trained_to_copy=behaving(_ended),
+        trained_on_one_batch=trained_on_one_batch,
+        no_steps=behaving(_nonsense, lambda sources, targets: [BEGIN] * len(sources)),
+        steps_that_lead_nowhere=behaving(
+            _nonsense, lambda sources, targets: [BEGIN + (step % 3) / 2 for step in range(len(sources))]
         ),
-        no_end_after_last_word=trained_without_end,
-        pad_counted_by_loss=trained_to_pad,
-        trained_copy=trained_to_copy,
-        one_batch_again_again=trained_on_one_batch,
-        no_step_optimiser=trained_without_updates,
-        steps_that_lead_nowhere=trained_on_all_gradients,
-        mean_over_pad_too=Wrong(trained_with_a_mean_over_padding, recognise=lambda seen: seen.output[6] == PADS_TOO),
-        sum_over_positions=Wrong(trained_with_a_sum_over_positions, recognise=lambda seen: seen.output[6] == SUM),
-        dropout_left_on=Wrong(
-            trained_with_dropout, recognise=lambda seen: seen.output[4] == "the model says something else each time"
+        mean_over_padding=Wrong(behaving(losses=over_padding_too), recognise=said(6, PADS_TOO)),
+        sum_over_positions=Wrong(
+            behaving(losses=lambda sources, targets: [(LENGTH + 1) * loss for loss in falling(sources, targets)]),
+            recognise=said(6, SUM),
         ),
-        new_adam_every_batch=Wrong(
-            trained_with_a_new_adam, recognise=lambda seen: seen.output[7] == "Adam begins anew in every step"
-        ),
-        losses_measured_after_training=trained_then_measured,
-        losses_earlier_training_list=trained_with_losses_from_before,
-        model_kept_from_one_training_next=Wrong(
-            trained_further,
-            recognise=lambda seen: seen.output[8] == "a training goes on with the model of the one before",
-        ),
-        losses_some_batches_only=trained_on_half,
-        embeddings_that_drown_positions=trained_with_loud_embeddings,
+        dropout_left_on=Wrong(behaving(noise=0.1), recognise=said(4, CHANCE)),
+        new_adam=Wrong(trained_with_a_new_adam, recognise=said(7, ANEW)),
+        measured_afterwards=behaving(losses=lambda sources, targets: [0.01] * len(sources)),
+        losses_from_before=behaving(losses=lambda sources, targets: [BEGIN] * 3 + falling(sources, targets)),
+        trained_further=Wrong(trained_further, recognise=said(8, KEPT)),
+        some_losses=behaving(losses=lambda sources, targets: falling(sources, targets)[::2]),
+        loud_embeddings=behaving(_nonsense, lambda sources, targets: falling(sources, targets, last=1.0)),
     ),
 )
 

@@ -15,9 +15,9 @@ which_connects_where = Check(
     drive=choice,
     misconceptions=wrong_answers(
         __file__,
-        each_decoder_layer_reads_encoder_layer=lambda: "a",
-        only_first_decoder_layer_reads_memory=lambda: "c",
-        only_last_decoder_layer_reads_memory=lambda: "d",
-        decoder_reads_all_encoder_layers=lambda: "e",
+        layer_beside=lambda: "a",
+        first_alone=lambda: "c",
+        last_alone=lambda: "d",
+        all_encoder_layers=lambda: "e",
     ),
 )

@@ -14,12 +14,17 @@ def _visible_raised(by):
     return lambda scores, mask: scores + by * mask
 
 
+def _hidden_afterwards(hidden, mask, scores):
+    weights = torch.softmax(scores, dim=-1)
+    return weights if mask is None else weights * mask
+
+
 class Mask:
     """True means: this query may attend to this key."""
 
     ignored = Slip(hide=lambda scores, mask: scores)
     inverted = Slip(hide=lambda scores, mask: below_all(scores, ~mask))
-    after_softmax = Slip(normalise=lambda hidden, mask, scores: torch.softmax(scores, dim=-1) * mask)
+    after_softmax = Slip(normalise=_hidden_afterwards)
     almost_zero = Slip({"hide": _filled_with(1e-9)}, hide=_filled_with(0.0))
     minus_100 = Slip(hide=_filled_with(-100.0))
     causal = Slip(hide=lambda scores, mask: below_all(scores, torch.ones_like(mask).tril()))

@@ -13,6 +13,10 @@ def _shares(powers):
     return powers / powers.sum(dim=-1, keepdim=True)
 
 
+def _over_queries(hidden, mask, scores):
+    return torch.softmax(hidden, dim=-2)
+
+
 def _powers_less(largest):
     """Exponentials of all scores, less their largest; hidden ones are made 0 afterwards."""
 
@@ -25,7 +29,7 @@ def _powers_less(largest):
 
 def _powers_thrown_away(hidden, mask, scores):
     powers = torch.exp(scores - hidden.amax(dim=-1, keepdim=True))
-    return _shares(torch.where(mask, powers, 0.0))
+    return _shares(powers if mask is None else torch.where(mask, powers, 0.0))
 
 
 def _clamped(limit):
@@ -39,7 +43,14 @@ def _clamped(limit):
 class Softmax:
     """One unit of attention for each query, shared out over the keys."""
 
-    over_queries = Slip(normalise=lambda hidden, mask, scores: torch.softmax(hidden, dim=-2))
+    over_queries = Slip(
+        {"normalise": _over_queries},
+        {
+            "normalise": _over_queries,
+            "hide": lambda scores, mask: scores.masked_fill(~mask, -1e9),
+        },  # so there is no NaN
+        normalise=_over_queries,
+    )
     no_maximum = Slip(normalise=_powers_less(lambda scores: 0.0))
     maximum_of_hidden = Slip(normalise=_powers_less(lambda scores: scores.amax(dim=-1, keepdim=True)))
     one_maximum = Slip(

@@ -1,20 +1,30 @@
-"""The check of `causal_tiles`."""
+"""How many tiles a causal pass visits, and a tiled pass that leaves out the others."""
 
 import math
-
-import torch
-from torch import Tensor
+from collections.abc import Callable
 
 from helpers.engine.cases import Case, explicit_case, random_case
 from helpers.engine.check import Check, CheckGroup
 from helpers.engine.common_misconceptions import NO_FUSED_ATTENTION, WHOLE, comes_as_float
 from helpers.engine.observe import Observation
-from helpers.engine.wrong_answers import Wrong, wrong_answers
+from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
 from .. import flash
-from .flash import _dense, score_count, square_made, tile_sizes, tiled, tiled_with_slip
+from .flash import Tiles, last_seen, score_count, square_made, tile_sizes, tiled
 
 __all__ = ["causal_tiles"]
+
+
+def up(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def each_row(tiles: Callable) -> Callable:
+    """tiles: how many tiles of `size` keys the queries i to end − 1 visit."""
+    return lambda n, m, block_q, block_k: sum(
+        tiles(i, min(i + block_q, n), n, m, block_k) for i in range(0, n, block_q)
+    )
+
 
 causal_tiles_count = Check(
     exercise="causal_tiles",
@@ -33,56 +43,33 @@ causal_tiles_count = Check(
     misconceptions=wrong_answers(
         __file__,
         comes_as_float(flash.causal_tiles),
-        all_tiles=lambda n, m, block_q, block_k: -(-n // block_q) * -(-m // block_k),
-        half_all_tiles=lambda n, m, block_q, block_k: -(-n // block_q) * -(-m // block_k) // 2,
-        tiles_on_diagonal_left_out=lambda n, m, block_q, block_k: sum(
-            max(0, min(i + 1 + m - n, m)) // block_k for i in range(0, n, block_q)
+        all_tiles=lambda n, m, block_q, block_k: up(n, block_q) * up(m, block_k),
+        half_of_all=lambda n, m, block_q, block_k: up(n, block_q) * up(m, block_k) // 2,
+        diagonal_left_out=each_row(lambda i, end, n, m, size: max(0, i + 1 + m - n) // size),
+        by_first_query=each_row(lambda i, end, n, m, size: up(max(0, i + 1 + m - n), size)),
+        from_top_left=each_row(lambda i, end, n, m, size: up(min(end, m), size)),
+        triangle=lambda n, m, block_q, block_k: up(n, block_q) * (up(n, block_q) + 1) // 2,
+        pairs_by_size=lambda n, m, block_q, block_k: up(
+            sum(max(0, i + m - n) for i in range(1, n + 1)), block_q * block_k
         ),
-        judged_by_tiles_first_query=lambda n, m, block_q, block_k: sum(
-            -(-max(0, i + 1 + m - n) // block_k) for i in range(0, n, block_q)
+        short_not_counted=lambda n, m, block_q, block_k: sum(
+            max(0, end + m - n) // block_k for end in range(block_q, n + 1, block_q)
         ),
-        positions_counted_from_top_left=lambda n, m, block_q, block_k: sum(
-            -(-min(i + block_q, n, m) // block_k) for i in range(0, n, block_q)
+        one_more_where_seen=each_row(
+            lambda i, end, n, m, size: min((end + m - n) // size + 1, up(m, size)) if end + m > n else 0
         ),
-        t_t_1_over_2=lambda n, m, block_q, block_k: -(-n // block_q) * (-(-n // block_q) + 1) // 2,
-        allowed_pairs_divided_by_size_tile=lambda n, m, block_q, block_k: (
-            -(-sum(max(0, min(i + 1 + m - n, m)) for i in range(n)) // (block_q * block_k))
+        last_not_cut=lambda n, m, block_q, block_k: sum(
+            up(max(0, i + block_q + m - n), block_k) for i in range(0, n, block_q)
         ),
-        short_tiles_not_counted=lambda n, m, block_q, block_k: sum(
-            min(max(0, i + block_q + m - n), m) // block_k for i in range(0, n // block_q * block_q, block_q)
+        offset_rounded=each_row(lambda i, end, n, m, size: max(0, min(up(end, size) - (n - m) // size, up(m, size)))),
+        remainder_lost=each_row(lambda i, end, n, m, size: max(0, min(up(end, size) + (m - n) // size, up(m, size)))),
+        staircase=lambda n, m, block_q, block_k: sum(
+            min(row + 1 + max(0, up(m, block_k) - up(n, block_q)), up(m, block_k)) for row in range(up(n, block_q))
         ),
-        one_tile_too_many_where_something_seen=lambda n, m, block_q, block_k: sum(
-            min(seen // block_k + 1, -(-m // block_k)) if (seen := max(0, min(i + block_q, n) + m - n)) else 0
-            for i in range(0, n, block_q)
-        ),
-        last_tile_queries_not_cut_short=lambda n, m, block_q, block_k: sum(
-            -(-max(0, i + block_q + m - n) // block_k) for i in range(0, n, block_q)
-        ),
-        offset_m_minus_n_rounded_by_itself=lambda n, m, block_q, block_k: sum(
-            max(0, min(-(-min(i + block_q, n) // block_k) - (n - m) // block_k, -(-m // block_k)))
-            for i in range(0, n, block_q)
-        ),
-        remainder_m_minus_n_lost=lambda n, m, block_q, block_k: sum(
-            max(0, min(-(-min(i + block_q, n) // block_k) + (m - n) // block_k, -(-m // block_k)))
-            for i in range(0, n, block_q)
-        ),
-        staircase_whole_tiles_whatever_their=lambda n, m, block_q, block_k: sum(
-            min(row + 1 + max(0, -(-m // block_k) - -(-n // block_q)), -(-m // block_k))
-            for row in range(-(-n // block_q))
-        ),
-        last_keys_number_taken_number_keys=lambda n, m, block_q, block_k: sum(
-            -(-max(0, min(i + block_q, n) - 1 + m - n) // block_k) for i in range(0, n, block_q)
-        ),
-        one_tile_too_many=lambda n, m, block_q, block_k: sum(
-            min(max(0, min(i + block_q, n) + m - n) // block_k + 1, -(-m // block_k)) for i in range(0, n, block_q)
-        ),
-        negative_number_tiles=lambda n, m, block_q, block_k: sum(
-            -(-(min(i + block_q, n) + m - n) // block_k) for i in range(0, n, block_q)
-        ),
-        tiles_that_skipped=lambda n, m, block_q, block_k: (
-            -(-n // block_q) * -(-m // block_k)
-            - sum(-(-max(0, min(i + block_q, n) + m - n) // block_k) for i in range(0, n, block_q))
-        ),
+        last_key_not_counted=each_row(lambda i, end, n, m, size: up(max(0, end - 1 + m - n), size)),
+        one_more=each_row(lambda i, end, n, m, size: min(max(0, end + m - n) // size + 1, up(m, size))),
+        negative=each_row(lambda i, end, n, m, size: up(end + m - n, size)),
+        skipped=each_row(lambda i, end, n, m, size: up(m, size) - up(max(0, end + m - n), size)),
     ),
 )
 
@@ -147,41 +134,17 @@ skipped_tiles = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        every_tile_computed_then_hidden=Wrong(
-            lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(q, k, v, causal, block_q, block_k),
-            cost=_nothing_skipped,
-        ),
-        one_tile_too_many_where_it_begins_right=Wrong(tiled("one tile too many"), cost=_one_tile_too_many),
-        tiles_skipped_after_their_scores_were=Wrong(tiled("skipped late"), cost=_scores_of_all_tiles),
-        stopped_after_scores_first_hidden_tile=Wrong(tiled("stopped late"), cost=_scores_of_the_first_hidden_tiles),
-        n_m_matrix_memory=Wrong(
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _dense(q, k, v, causal), cost=square_made
-        ),
-        tiles_skipped_too_early=tiled("skipped too early"),
-        visited_tiles_left_without_mask=lambda q, k, v, causal=False, block_q=64, block_k=64: _unmasked(
-            q, k, v, causal, block_q, block_k
-        ),
-        tiles_that_begin_before_queries_left=tiled("early tiles unmasked"),
-        last_position_taken_end=tiled("ends at the last position"),
-        skipped_from_top_left=tiled("walk from the top left"),
-        causal_even_where_it_isnt_asked=lambda q, k, v, causal=False, block_q=64, block_k=64: tiled_with_slip(
-            q, k, v, True, block_q, block_k
-        ),
+        *slips(tiled, Tiles.skipped_too_early, Tiles.skipped_from_top_left),
+        *slips(tiled, Tiles.early_unmasked, Tiles.ends_at_last_position),
+        Tiles.whole.made(tiled, cost=square_made),
+        computed_then_hidden=Wrong(tiled(), cost=_nothing_skipped),
+        one_key_too_far=Wrong(tiled(end=lambda at: last_seen(at, 1)), cost=_one_tile_too_many),
+        skipped_late=Wrong(tiled(unless_hidden="skip"), cost=_scores_of_all_tiles),
+        stopped_late=Wrong(tiled(unless_hidden="stop"), cost=_scores_of_the_first_hidden_tiles),
+        no_mask=tiled(end=last_seen, masked=lambda at: False),
+        always_causal=lambda q, k, v, causal=False, block_q=64, block_k=64: tiled()(q, k, v, True, block_q, block_k),
     ),
     forbids=NO_FUSED_ATTENTION,
 )
-
-
-def _unmasked(q, k, v, causal, block_q, block_k) -> tuple[Tensor, Tensor]:
-    """Each tile of queries against the keys that its last query sees."""
-    n, m = q.shape[-2], k.shape[-2]
-    ends = [(i, min(i + block_q, n)) for i in range(0, n, block_q)]
-    reach = [max(0, stop + m - n) if causal else m for _, stop in ends]
-    reach = [min(-(-keys // block_k) * block_k, m) for keys in reach]
-    parts = [
-        _dense(q[..., i:stop, :], k[..., :keys, :], v[..., :keys, :], False) for (i, stop), keys in zip(ends, reach)
-    ]
-    return torch.cat([out for out, _ in parts], dim=-2), torch.cat([lse for _, lse in parts], dim=-1)
-
 
 causal_tiles = CheckGroup("causal_tiles", causal_tiles_count, skipped_tiles)

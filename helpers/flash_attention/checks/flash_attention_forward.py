@@ -1,36 +1,41 @@
-"""The check of `flash_attention_forward`."""
+"""Attention tile by tile: a running maximum, sum and output, and never the n × m scores."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from helpers.engine.cases import Case, RandomArg, explicit_case, random_case
 from helpers.engine.check import Check
 from helpers.engine.common_misconceptions import NO_FUSED_ATTENTION, power_before_division
 from helpers.engine.observe import Observation
-from helpers.engine.wrong_answers import Wrong, wrong_answers
+from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
 from .. import flash
+from ..online import finite
 from .flash import (
-    _dense,
-    _fair,
-    _finish,
-    _hidden,
-    _hidden_scores,
-    _step,
+    Diagonal,
+    Tiles,
+    Walk,
+    fair,
+    hidden_scores,
+    hide,
+    last_seen,
+    scaled_by,
     score_count,
     square_made,
     tile_sizes,
     tiled,
-    tiled_with_slip,
+    walk,
 )
 
 __all__ = ["flash_attention_forward"]
 
 WITHIN = {torch.float32: (1e-3, 2e-4), torch.float64: (1e-9, 1e-11)}
-"""Scores of some hundred have lost digits in float32 before the softmax, and differently with every order of the sums."""
+"""Scores of some hundred have lost digits in float32 before the softmax, others with every order of the sums."""
 
 
 def levelled_scores(shape_q: tuple[int, int], m: int, d_v: int, scores) -> tuple[RandomArg, RandomArg, RandomArg]:
@@ -52,7 +57,7 @@ def levelled_scores(shape_q: tuple[int, int], m: int, d_v: int, scores) -> tuple
 
 
 def heads_split(case: Case) -> Case:
-    """The same numbers in views: rows of all heads lie side by side in memory, as in heads that were split off and transposed."""
+    """The same numbers in views: rows of all heads lie side by side in memory, as in heads that were split off."""
     lying = lambda x: x.transpose(1, 2).contiguous().transpose(1, 2) if isinstance(x, Tensor) else x
     return replace(case, label=f"{case.label}, heads split off", draw=lambda *how: tuple(map(lying, case.draw(*how))))
 
@@ -81,8 +86,8 @@ def low_scores(
 
 
 def counted_tiles(n: int, m: int, d: int, d_v: int, block_q: int, block_k: int, causal: bool = False) -> Case:
-    """Many tiles, in long rows. Twice the largest input is enough for every tensor, and one product of each kind for the scores and values. All
-    that is held at one time is less than one row of tiles: they don't pile up."""
+    """Many tiles, in long rows. Twice the largest input is enough for every tensor, and one product of each kind for
+    scores and values. All that is held at one time is less than one row of tiles: they don't pile up."""
     words = f"{'causal, ' * causal}n = {n}, m = {m}, tiles of {block_q} × {block_k}: counted"
     return random_case(
         words,
@@ -94,121 +99,70 @@ def counted_tiles(n: int, m: int, d: int, d_v: int, block_q: int, block_k: int, 
 
 
 def in_float32(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tensor, Tensor]:
-    out, lse = tiled_with_slip(q, k, v, causal, block_q, block_k)
-    return out.float(), lse.float()
+    return tuple(x.float() for x in tiled()(q, k, v, causal, block_q, block_k))
 
 
 def lse_in_float32(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tensor, Tensor]:
-    out, lse = tiled_with_slip(q, k, v, causal, block_q, block_k)
+    out, lse = tiled()(q, k, v, causal, block_q, block_k)
     return out, lse.float()
 
 
-def all_keys_of_a_stripe(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tensor, Tensor]:
-    n, m = q.shape[-2], k.shape[-2]
-    parts = []
-    for i in range(0, n, block_q):
-        rows = q[..., i : i + block_q, :]
-        hidden = torch.ones(rows.shape[-2], m, dtype=torch.bool).triu(m - n + i + 1) & torch.tensor(causal)
-        scores = (rows @ k.mT / math.sqrt(q.shape[-1])).masked_fill(hidden, -math.inf)
-        parts.append((scores.softmax(-1).nan_to_num(0.0) @ v, scores.logsumexp(-1)))
-    return torch.cat([out for out, _ in parts], dim=-2), torch.cat([lse for _, lse in parts], dim=-1)
-
-
-def tiles_kept(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tensor, Tensor]:
-    """All tiles of scores first, and the walk afterwards."""
-    n, m = q.shape[-2], k.shape[-2]
-    places = [
-        (slice(i, min(i + block_q, n)), slice(j, min(j + block_k, m)))
-        for i in range(0, n, block_q)
-        for j in range(0, m, block_k)
-    ]
-    tiles = {}
-    for rows, columns in places:
-        s = q[..., rows, :] @ k[..., columns, :].mT / math.sqrt(q.shape[-1])
-        tiles[rows.start, columns.start] = s.masked_fill(_hidden(rows, columns, m - n, ""), -math.inf) if causal else s
-    walks = {}
-    for rows, columns in places:
-        new = torch.full_like(q[..., rows, :1], -math.inf), torch.zeros_like(q[..., rows, :1]), 0.0
-        tile = tiles[rows.start, columns.start]
-        walks[rows.start] = _step(*walks.get(rows.start, new), tile, v[..., columns, :], "")
-    parts = [_finish(*walk, "") for walk in walks.values()]
-    return torch.cat([out for out, _ in parts], dim=-2), torch.cat([lse for _, lse in parts], dim=-1)
-
-
-def tiles_of_a_row_kept(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tensor, Tensor]:
-    """All tiles of scores that a tile of queries meets, then the walk over them."""
-    n, m, parts = q.shape[-2], k.shape[-2], []
-    for i in range(0, n, block_q):
-        rows, tiles = slice(i, min(i + block_q, n)), []
-        for j in range(0, m, block_k):
-            columns = slice(j, min(j + block_k, m))
-            s = q[..., rows, :] @ k[..., columns, :].mT / math.sqrt(q.shape[-1])
-            tiles.append(s.masked_fill(_hidden(rows, columns, m - n, ""), -math.inf) if causal else s)
-        walk = torch.full_like(q[..., rows, :1], -math.inf), torch.zeros_like(q[..., rows, :1]), 0.0
-        for tile, values in zip(tiles, v.split(block_k, dim=-2)):
-            walk = _step(*walk, tile, values, "")
-        parts.append(_finish(*walk, ""))
-    return torch.cat([out for out, _ in parts], dim=-2), torch.cat([lse for _, lse in parts], dim=-1)
-
-
 def scored_twice(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tensor, Tensor]:
-    n, m, parts = q.shape[-2], k.shape[-2], []
-    for i in range(0, n, block_q):
-        rows, lse, out = slice(i, min(i + block_q, n)), torch.full_like(q[..., i : i + block_q, 0], -math.inf), 0.0
-        for values in (False, True):  # first the logsumexp of the whole row, then the weights
-            for j in range(0, m, block_k):
-                columns = slice(j, min(j + block_k, m))
-                s = q[..., rows, :] @ k[..., columns, :].mT / math.sqrt(q.shape[-1])
-                s = s.masked_fill(_hidden(rows, columns, m - n, ""), -math.inf) if causal else s
-                if values:
-                    out = out + torch.exp(s - lse.masked_fill(lse == -math.inf, 0.0)[..., None]) @ v[..., columns, :]
-                else:
-                    lse = torch.logaddexp(lse, s.logsumexp(-1))
-        parts.append((out, lse))
-    return torch.cat([out for out, _ in parts], dim=-2), torch.cat([lse for _, lse in parts], dim=-1)
+    """For each tile of queries the logsumexp of the whole row, then the weights."""
+    outs, lses = [], []
+    first, again = (walk(Walk(), q, k, v, causal, block_q, block_k)[1] for _ in range(2))
+    for (_, tiles), (_, same) in zip(first, again):
+        lses.append(torch.stack([hide(Walk(), s, at).logsumexp(-1) for at, s in tiles]).logsumexp(0))
+        shift = finite(lses[-1])[..., None]
+        outs.append(sum(torch.exp(hide(Walk(), s, at) - shift) @ v[..., at.columns, :] for at, s in same))
+    return torch.cat(outs, dim=-2), torch.cat(lses, dim=-1)
 
 
-def _of_each_tile(q, k, v, causal, block_k) -> tuple[Tensor, Tensor]:
-    """Output and logsumexp of every tile of keys by itself: (tiles, *batch, n, d_v), (tiles, *batch, n)."""
-    scores, hidden = _hidden_scores(q, k, causal)
-    scores = scores.masked_fill(hidden, -math.inf).split(block_k, dim=-1)
-    outs = [s.softmax(-1).nan_to_num(0.0) @ part for s, part in zip(scores, v.split(block_k, dim=-2))]
-    return torch.stack(outs), torch.stack([s.logsumexp(-1) for s in scores])
+def of_each_tile(together: Callable) -> Callable:
+    """together: outputs (tiles, *batch, n, d_v) and logsumexps (tiles, *batch, n) of the tiles → the answer."""
+
+    def forward(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tensor, Tensor]:
+        scores = hidden_scores(q, k, causal).split(block_k, dim=-1)
+        outs = [s.softmax(-1).nan_to_num(0.0) @ part for s, part in zip(scores, v.split(block_k, dim=-2))]
+        return together(torch.stack(outs), torch.stack([s.logsumexp(-1) for s in scores]))
+
+    return forward
 
 
-def normalised_per_tile(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tensor, Tensor]:
-    outs, lses = _of_each_tile(q, k, v, causal, block_k)
-    return outs.sum(0), lses.logsumexp(0)
+def zeros_hidden(q, k, at) -> Tensor:
+    s = at.d**-0.5 * q @ k.mT
+    return s.masked_fill(s == 0, -math.inf)
 
 
-def averaged_tiles(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tensor, Tensor]:
-    outs, lses = _of_each_tile(q, k, v, causal, block_k)
-    return outs.mean(0), lses.logsumexp(0)
+def as_wide_as_q(outs, q, block_q) -> Tensor:
+    room = torch.zeros_like(q)
+    for place, out in zip(room.split(block_q, dim=-2), outs):
+        place[...] = out
+    return room
 
 
-def last_tile_alone(q, k, v, causal=False, block_q=64, block_k=64) -> tuple[Tensor, Tensor]:
-    outs, lses = _of_each_tile(q, k, v, causal, block_k)
-    return outs[-1], lses[-1]
+def in_a_full_tile(i, j, at) -> Tensor:
+    return j > torch.arange(at.rows.start, at.rows.start + at.block_q)[:, None] + at.offset
 
 
 def stripe_made(seen: Observation) -> bool:
     """Whether a tile of queries met all keys at once, or a tile of keys all queries."""
     (q, k), (block_q, block_k) = seen.args[:2], seen.args[-2:]
     stripe = min(block_q * k.shape[-2], block_k * q.shape[-2])
-    return score_count(seen) > seen.largest >= math.prod(q.shape[:-2]) * stripe > _fair(seen)
+    return score_count(seen) > seen.largest >= math.prod(q.shape[:-2]) * stripe > fair(seen)
 
 
 def tiles_pile_up(seen: Observation) -> bool:
-    """Whether as many numbers were held at one time as there are scores, and no tensor was larger than a tile or an input."""
-    return not square_made(seen) and not stripe_made(seen) and seen.living >= score_count(seen) > 4 * _fair(seen)
+    """Whether as many numbers were held at one time as there are scores, but in no tensor larger than a tile."""
+    return not square_made(seen) and not stripe_made(seen) and seen.living >= score_count(seen) > 4 * fair(seen)
 
 
 def row_piles_up(seen: Observation) -> bool:
-    """Whether about as many numbers were held at one time as a row (or a column) of tiles has, and far fewer than there are scores."""
+    """Whether about as many numbers were held at one time as a row (or column) of tiles has, and far fewer than all."""
     (q, k), (block_q, block_k) = seen.args[:2], seen.args[-2:]
     row = math.prod(q.shape[:-2]) * max(block_q * k.shape[-2], block_k * q.shape[-2])
     large = square_made(seen) or stripe_made(seen) or tiles_pile_up(seen)
-    return not large and seen.living >= 3 * row // 4 > 2 * _fair(seen)
+    return not large and seen.living >= 3 * row // 4 > 2 * fair(seen)
 
 
 def _more_products(seen: Observation) -> bool:
@@ -251,67 +205,61 @@ flash_attention_forward = Check(
     misconceptions=wrong_answers(
         __file__,
         power_before_division(flash.flash_attention_forward),
-        no_rescale_accumulator=tiled("acc not rescaled"),
-        no_rescale_sum=tiled("sum not rescaled"),
-        no_rescale_at_all=tiled("nothing rescaled"),
-        rescaled_by_wrong_factor=tiled("inverse"),
-        rescaled_by_wrong_factor_from_second=tiled("inverse later"),
-        every_tile_normalised_by_itself=normalised_per_tile,
-        tiles_outputs_averaged=averaged_tiles,
-        divided_by_sum_at_every_tile=tiled("divided at every tile"),
-        never_normalised=tiled("not normalised"),
-        only_last_tile_keys=last_tile_alone,
-        state_carried_over_next_queries=Wrong(tiled("state kept"), raises="RuntimeError"),
-        one_maximum_whole_tile=tiled("one maximum"),
-        no_maximum_subtracted=tiled("no maximum"),
-        buffers_float32_whatever_goes=in_float32,
-        logsumexp_float32_whatever_goes=lse_in_float32,
-        very_low_scores_taken_masked_ones=tiled("low scores"),
-        zeros_taken_empty_slots=tiled("zeros hidden"),
-        tiles_keys_cut_with_block_q=tiled("keys cut with block_q"),
-        offset_that_never_negative=tiled("offset never negative"),
-        offset_turned_round=tiled("offset turned round"),
-        tiles_skipped_from_top_left=tiled("walk from the top left"),
-        output_as_wide_as_queries=Wrong(tiled("as wide as q"), raises="RuntimeError"),
-        positions_full_tile_queries=Wrong(tiled("positions of a full tile"), raises="RuntimeError"),
-        only_one_tile_masked_each_row_tiles=tiled("one tile masked"),
-        tiles_that_begin_before_queries_left=tiled("early tiles unmasked"),
-        last_position_taken_end=tiled("ends at the last position"),
-        scaled_by_width_values=tiled("scaled by d_v"),
-        initial_maximum_0=tiled("from 0"),
-        causal_mask_aligned_per_tile=tiled("aligned per tile"),
-        causal_mask_from_top_left=tiled("from the top left"),
-        causal_mask_that_hides_token_itself=tiled("without itself"),
-        causal_mask_that_shows_next_token=tiled("one ahead"),
-        causal_mask_that_hides_past=tiled("turned round"),
-        causal_ignored=tiled("not causal"),
-        hidden_scores_set_0=tiled("zero scores"),
-        large_negative_number_place_minus=tiled("a large negative number"),
-        large_negative_number_place_minus_2=tiled("a large negative number, skipping"),
-        maximum_taken_over_hidden_scores=tiled("maximum first"),
-        tiles_skipped_too_early=tiled("skipped too early"),
-        minus_minus_minus=tiled("−∞ − −∞"),
-        minus_minus_minus_inside_loop=tiled("−∞ − −∞, skipping"),
-        with_0_divided_by_0=tiled("zero over zero"),
-        last_short_tile_lost=tiled("short tile lost"),
-        last_tile_filled_up_with_zeros=tiled("zeros"),
-        no_scale=tiled("no scale"),
-        scaled_twice=tiled("scaled twice"),
-        scaled_again_every_tile=tiled("scaled again in every tile"),
-        scaled_by_width_tile=tiled("scaled by the tile"),
-        only_log_l_as_logsumexp=tiled("log l"),
-        m_l_as_logsumexp=tiled("m + l"),
-        m_minus_log_l_as_logsumexp=tiled("m − log l"),
-        logsumexp_base_2=tiled("base 2"),
-        walk_beyond_last_key=Wrong(tiled("beyond the last key"), raises="IndexError"),
-        maximum_as_logsumexp=tiled("m"),
-        n_m_matrix_memory=Wrong(
-            lambda q, k, v, causal=False, block_q=64, block_k=64: _dense(q, k, v, causal), cost=square_made
-        ),
-        whole_row_or_column_tiles_at_once=Wrong(all_keys_of_a_stripe, cost=stripe_made),
-        all_tiles_scores_kept=Wrong(tiles_kept, cost=tiles_pile_up),
-        tiles_row_kept=Wrong(tiles_of_a_row_kept, cost=row_piles_up),
+        *slips(tiled, Tiles.keys_cut_with_block_q, Tiles.last_lost, Tiles.skipped_too_early),
+        *slips(tiled, Tiles.skipped_from_top_left, Tiles.ends_at_last_position, Tiles.early_unmasked),
+        *slips(tiled, Diagonal.aligned_per_tile, Diagonal.offset_turned_round, Diagonal.offset_never_negative),
+        *slips(tiled, Diagonal.ignored),
+        Tiles.whole.made(tiled, cost=square_made),
+        Tiles.whole_rows.made(tiled, cost=stripe_made),
+        Tiles.all_kept.made(tiled, cost=tiles_pile_up),
+        Tiles.row_kept.made(tiled, cost=row_piles_up),
         scores_computed_twice=Wrong(scored_twice, cost=_more_products),
+        no_rescale_accumulator=tiled(old_acc=lambda acc, alpha: acc),
+        no_rescale_sum=tiled(old_sum=lambda l_i, alpha: l_i),
+        no_rescale_at_all=tiled(rescale=lambda old, new: 1.0),
+        wrong_factor=tiled(rescale=lambda old, new: torch.exp(new - old)),
+        wrong_factor_later=tiled(rescale=lambda old, new: torch.exp(new - old).masked_fill(old == -math.inf, 0.0)),
+        each_normalised=of_each_tile(lambda outs, lses: (outs.sum(0), lses.logsumexp(0))),
+        averaged=of_each_tile(lambda outs, lses: (outs.mean(0), lses.logsumexp(0))),
+        last_tile_alone=of_each_tile(lambda outs, lses: (outs[-1], lses[-1])),
+        divided_at_every_tile=tiled(gathered=lambda acc, l_i: acc / l_i, divide=lambda acc, l_i: acc),
+        never_normalised=tiled(divide=lambda acc, l_i: acc),
+        divided_by_0=tiled(divide=lambda acc, l_i: acc / l_i),
+        state_carried_over=Wrong(tiled(starts_anew=lambda at: False), raises="RuntimeError"),
+        maximum_from_0=tiled(start=0.0),
+        one_maximum_for_a_tile=tiled(largest=lambda s, unhidden: s.amax((-2, -1), keepdim=True)),
+        maximum_of_hidden=tiled(
+            largest=lambda s, unhidden: unhidden.amax(-1, keepdim=True), divide=lambda acc, l_i: acc / l_i
+        ),
+        no_maximum=tiled(shift=torch.zeros_like, rescale=lambda old, new: 1.0, lse=lambda m_i, l_i: torch.log(l_i)),
+        low_scores_masked=tiled(shift=lambda m_new: m_new.masked_fill(m_new < -1e4, 0.0)),
+        minus_infinity_twice=tiled(shift=lambda m_new: m_new, divide=lambda acc, l_i: acc / l_i),
+        minus_infinity_twice_in_loop=tiled(shift=lambda m_new: m_new, end=last_seen),
+        in_float32=in_float32,
+        lse_in_float32=lse_in_float32,
+        zeros_for_empty=tiled(score=zeros_hidden),
+        filled_up_with_zeros=tiled(fill=lambda x, block_k: F.pad(x, (0, 0, 0, -x.shape[-2] % block_k))),
+        as_wide_as_queries=Wrong(tiled(join=as_wide_as_q), raises="RuntimeError"),
+        positions_of_a_full_tile=Wrong(tiled(hidden=in_a_full_tile), raises="RuntimeError"),
+        only_one_tile_masked=tiled(masked=lambda at: at.columns.start <= at.rows.start + at.offset < at.columns.stop),
+        walk_beyond_last_key=Wrong(tiled(end=lambda at: at.rows.start + at.block_q + at.offset), raises="IndexError"),
+        from_top_left=tiled(hidden=lambda i, j, at: j > i),
+        hides_itself=tiled(hidden=lambda i, j, at: j >= i + at.offset),
+        shows_next=tiled(hidden=lambda i, j, at: j > i + at.offset + 1),
+        hides_past=tiled(hidden=lambda i, j, at: j < i + at.offset),
+        hidden_scores_0=tiled(never=0.0),
+        large_negative=tiled(never=-1e9),
+        large_negative_skipped=tiled(never=-1e9, end=last_seen),
+        no_scale=tiled(score=scaled_by(lambda at: 1.0)),
+        scaled_twice=tiled(score=scaled_by(lambda at: 1 / at.d)),
+        scaled_in_every_tile=tiled(score=scaled_by(lambda at: at.d ** (-0.5 * (1 + at.columns.start // at.block_k)))),
+        scaled_by_tile=tiled(score=scaled_by(lambda at: at.block_k**-0.5)),
+        scaled_by_values=tiled(score=scaled_by(lambda at: at.d_v**-0.5)),
+        lse_log_l=tiled(lse=lambda m_i, l_i: torch.log(l_i)),
+        lse_m_plus_l=tiled(lse=lambda m_i, l_i: m_i + l_i),
+        lse_m_minus_log_l=tiled(lse=lambda m_i, l_i: m_i - torch.log(l_i)),
+        lse_base_2=tiled(lse=lambda m_i, l_i: (m_i + torch.log(l_i)) / math.log(2)),
+        lse_maximum=tiled(lse=lambda m_i, l_i: m_i),
     ),
     forbids=NO_FUSED_ATTENTION,
     within=WITHIN,

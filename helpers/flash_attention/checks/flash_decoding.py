@@ -1,6 +1,8 @@
-"""The check of flash decoding: one query, its keys in parts. That there are parts, and that none waits for another, is counted."""
+"""One query, its keys in parts. That there are parts, and that none waits for another, is counted."""
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +15,8 @@ from helpers.engine.observe import Observation
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import flash, online
+from ..online import finite
+from .flash import dense
 from .flash_attention_forward import WITHIN, levelled_scores, low_scores
 
 __all__ = ["flash_decoding"]
@@ -24,18 +28,36 @@ def _parts(x, splits, size) -> Tensor:
     return F.pad(x, (0, 0, 0, splits * size - x.shape[-2])).unflatten(-2, (splits, size))
 
 
-def _partials(q, k, v, splits, slip="") -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Output (*batch, splits, d_v), logsumexp and maximum (*batch, splits) and number of keys (splits,) of each part."""
+@dataclass(frozen=True)
+class Decoding:
+    """The steps of flash decoding. Of each part: (…, splits, keys) or (…, splits)."""
+
+    empty: Callable = lambda places, k, m: places >= m  # which keys were added to fill the parts up
+    factor: Callable = lambda d: d**-0.5
+    weights: Callable = lambda scores: scores.softmax(-1).nan_to_num(0.0)
+    shares: Callable = lambda lse, largest, keys: lse.softmax(-1)
+
+
+def _partials(steps: Decoding, q, k, v, splits) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Of each part the output (*batch, splits, d_v), logsumexp and maximum (*batch, splits), and how many keys."""
     m, size = k.shape[-2], -(-k.shape[-2] // splits)
-    empty = torch.arange(splits * size).view(splits, size) >= m
-    empty = torch.zeros_like(empty) if slip == "padding" else empty
-    empty = torch.arange(splits * size).view(splits, size) > m if slip == "one added key" else empty
     k, v = _parts(k, splits, size), _parts(v, splits, size)
-    scores = (q[..., None, :, :] @ k.mT).squeeze(-2) * (1.0 if slip == "no scale" else q.shape[-1] ** -0.5)
+    empty = steps.empty(torch.arange(splits * size).view(splits, size), k, m)
+    scores = (q[..., None, :, :] @ k.mT).squeeze(-2) * steps.factor(q.shape[-1])
     scores = scores.masked_fill(empty, -math.inf)
-    weights = scores.softmax(-2 if slip == "over the parts" else -1)
-    weights = weights if slip == "NaN" else weights.nan_to_num(0.0)
-    return (weights[..., None, :] @ v).squeeze(-2), scores.logsumexp(-1), scores.amax(-1), (~empty).sum(-1).to(q)
+    outs = (steps.weights(scores)[..., None, :] @ v).squeeze(-2)
+    return outs, scores.logsumexp(-1), scores.amax(-1), (~empty).sum(-1).to(q)
+
+
+def decoding(**changed) -> Callable:
+    """Flash decoding with these steps changed."""
+    steps = Decoding(**changed)
+
+    def decode(q, k, v, splits) -> Tensor:
+        outs, *of_parts = _partials(steps, q, k, v, splits)
+        return _mixed(outs, steps.shares(*of_parts))
+
+    return decode
 
 
 def _mixed(outs, shares) -> Tensor:
@@ -43,35 +65,8 @@ def _mixed(outs, shares) -> Tensor:
     return (shares[..., None] * outs).sum(-2, keepdim=True)
 
 
-def shared_by(q, k, v, splits, slip) -> Tensor:
-    outs, lse, top, keys = _partials(q, k, v, splits, slip)
-    if slip == "averaged":
-        return outs.mean(-2, keepdim=True)
-    if slip == "averaged over the keys":
-        return _mixed(outs, keys / keys.sum())
-    if slip == "no maximum":
-        return _mixed(outs, torch.exp(lse)) / torch.exp(lse).sum(-1)[..., None, None]
-    if slip == "by logsumexp":
-        shares = lse.masked_fill(lse == -math.inf, 0.0)
-        return _mixed(outs, shares / shares.sum(-1, keepdim=True))
-    shares = {
-        "added": torch.ones_like(lse),
-        "by maximum": top.softmax(-1),
-        "not normalised": torch.exp(lse - top.amax(-1, keepdim=True)),
-    }
-    if slip == "the largest alone":
-        return _mixed(outs, F.one_hot(lse.argmax(-1), lse.shape[-1]).to(outs))
-    return _mixed(outs, shares.get(slip, lse.softmax(-1)))
-
-
-def zeros_taken_for_missing(q, k, v, splits) -> Tensor:
-    size = -(-k.shape[-2] // splits)
-    keys, values = _parts(k, splits, size), _parts(v, splits, size)
-    scores = (q[..., None, :, :] @ keys.mT).squeeze(-2) * q.shape[-1] ** -0.5
-    scores = scores.masked_fill((keys == 0).all(-1), -math.inf)
-    return _mixed(
-        (scores.softmax(-1).nan_to_num(0.0)[..., None, :] @ values).squeeze(-2), scores.logsumexp(-1).softmax(-1)
-    )
+def in_proportion(numbers: Tensor) -> Tensor:
+    return numbers / numbers.sum(-1, keepdim=True)
 
 
 def _some_zero_keys(m: int, d: int) -> RandomArg:
@@ -87,21 +82,17 @@ def _some_zero_keys(m: int, d: int) -> RandomArg:
 
 def keys_at_the_end_lost(q, k, v, splits) -> Tensor:
     kept = max(k.shape[-2] // splits, 1) * splits
-    return shared_by(q, k[..., :kept, :], v[..., :kept, :], splits, "")
+    return decoding()(q, k[..., :kept, :], v[..., :kept, :], splits)
 
 
-def merged_over(axis: int, q, k, v, splits) -> Tensor:
+def merged_over(axis: int) -> Callable:
     """Outputs of the parts (*batch, splits, 1, d_v) that are merged over this axis, -3 being right."""
-    outs, lse, *_ = _partials(q, k, v, splits)
-    return (lse[..., None, None].softmax(axis) * outs.unsqueeze(-2)).sum(axis)
 
+    def decode(q, k, v, splits) -> Tensor:
+        outs, lse, *_ = _partials(Decoding(), q, k, v, splits)
+        return (lse[..., None, None].softmax(axis) * outs.unsqueeze(-2)).sum(axis)
 
-def _merged_from_the_front(seen: Observation) -> bool:
-    """Whether the parts were merged over an axis that was counted from the front."""
-    wrong = [merged_over(axis, *seen.args) for axis in (0, 1)]
-    return any(
-        x.shape == seen.output.shape and torch.allclose(x, seen.output, 1e-3, 1e-4, equal_nan=True) for x in wrong
-    )
+    return decode
 
 
 def part_after_part(q, k, v, splits) -> Tensor:
@@ -115,15 +106,11 @@ def part_after_part(q, k, v, splits) -> Tensor:
 
 
 def merged_part_after_part(q, k, v, splits) -> Tensor:
-    outs, lse, _, _ = _partials(q, k, v, splits)
+    outs, lse, *_ = _partials(Decoding(), q, k, v, splits)
     merged = outs[..., :1, :], lse[..., :1]
     for i in range(1, splits):
         merged = online.merge_partials(*merged, outs[..., i : i + 1, :], lse[..., i : i + 1])
     return merged[0]
-
-
-def undivided(q, k, v, splits) -> Tensor:
-    return torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), dim=-1) @ v
 
 
 def _outputs_of_parts(seen: Observation) -> int:
@@ -177,10 +164,7 @@ def counted_parts(m: int, splits: int, d: int, d_v: int, batch: tuple[int, ...] 
     return random_case(
         f"m = {m} in {splits} parts, in at most {AT_ONCE} operations",
         batch=batch,
-        m=m,
-        d=d,
-        d_v=d_v,
-        splits=splits,
+        **{"m": m, "d": d, "d_v": d_v, "splits": splits},
         max_operations=AT_ONCE,
         max_elements=math.prod(batch) * splits * m * (d + d_v),
     )
@@ -209,27 +193,25 @@ flash_decoding = Check(
     misconceptions=wrong_answers(
         __file__,
         power_before_division(flash.flash_decoding),
-        merged_one_part_after_other=Wrong(merged_part_after_part, cost=_merged_in_a_loop),
-        one_part_after_other=Wrong(part_after_part, cost=_one_after_the_other),
-        never_split=Wrong(undivided, cost=_never_in_parts),
-        parts_outputs_averaged=lambda q, k, v, splits: shared_by(q, k, v, splits, "averaged"),
-        shares_by_number_keys=lambda q, k, v, splits: shared_by(q, k, v, splits, "averaged over the keys"),
-        parts_outputs_added=lambda q, k, v, splits: shared_by(q, k, v, splits, "added"),
-        shares_proportion_logsumexps=lambda q, k, v, splits: shared_by(q, k, v, splits, "by logsumexp"),
-        shares_by_parts_maxima=lambda q, k, v, splits: shared_by(q, k, v, splits, "by maximum"),
-        shares_that_dont_sum_1=lambda q, k, v, splits: shared_by(q, k, v, splits, "not normalised"),
-        shares_without_maximum=lambda q, k, v, splits: shared_by(q, k, v, splits, "no maximum"),
-        only_largest_part=lambda q, k, v, splits: shared_by(q, k, v, splits, "the largest alone"),
-        softmax_over_parts=lambda q, k, v, splits: shared_by(q, k, v, splits, "over the parts"),
-        padding_that_takes_part=lambda q, k, v, splits: shared_by(q, k, v, splits, "padding"),
-        one_added_key_counts=lambda q, k, v, splits: shared_by(q, k, v, splits, "one added key"),
-        empty_parts_that_give_nan=lambda q, k, v, splits: shared_by(q, k, v, splits, "NaN"),
-        rows_zeros_taken_missing_ones=zeros_taken_for_missing,
-        axis_parts_counted_from_front=Wrong(
-            lambda q, k, v, splits: merged_over(1, q, k, v, splits), recognise=_merged_from_the_front
-        ),
+        merged_in_a_loop=Wrong(merged_part_after_part, cost=_merged_in_a_loop),
+        part_after_part=Wrong(part_after_part, cost=_one_after_the_other),
+        never_split=Wrong(lambda q, k, v, splits: dense(q, k, v, False)[0], cost=_never_in_parts),
+        averaged=decoding(shares=lambda lse, largest, keys: torch.ones_like(lse) / lse.shape[-1]),
+        by_number_of_keys=decoding(shares=lambda lse, largest, keys: in_proportion(keys)),
+        added=decoding(shares=lambda lse, largest, keys: torch.ones_like(lse)),
+        by_logsumexps=decoding(shares=lambda lse, largest, keys: in_proportion(finite(lse))),
+        by_maxima=decoding(shares=lambda lse, largest, keys: largest.softmax(-1)),
+        not_normalised=decoding(shares=lambda lse, largest, keys: torch.exp(lse - largest.amax(-1, keepdim=True))),
+        no_maximum=decoding(shares=lambda lse, largest, keys: in_proportion(torch.exp(lse))),
+        largest_only=decoding(shares=lambda lse, largest, keys: F.one_hot(lse.argmax(-1), lse.shape[-1]).to(lse)),
+        softmax_over_parts=decoding(weights=lambda scores: scores.softmax(-2).nan_to_num(0.0)),
+        padding_counts=decoding(empty=lambda places, k, m: torch.zeros_like(places, dtype=torch.bool)),
+        one_added_key_counts=decoding(empty=lambda places, k, m: places > m),
+        empty_parts_nan=decoding(weights=lambda scores: scores.softmax(-1)),
+        zeros_for_missing=decoding(empty=lambda places, k, m: (k == 0).all(-1)),
+        axis_from_front=Wrong(merged_over(1), variants=(merged_over(0), merged_over(1))),
         keys_at_end_lost=keys_at_the_end_lost,
-        no_scale=lambda q, k, v, splits: shared_by(q, k, v, splits, "no scale"),
+        no_scale=decoding(factor=lambda d: 1.0),
     ),
     behaviours=[
         Behaviour(

@@ -1,7 +1,7 @@
 """Checks of kernels. The wrong answers are kernels too: one kernel an exercise, told by `SLIP` what to get wrong.
 
-Inputs are views with odd strides in larger tensors (see own_process.py), lengths are no multiples of tiles, and each call
-has a process of its own. Answers are compared with attention in float64 by PyTorch, not by a kernel.
+Inputs are views with odd strides in larger tensors (see isolated_call.py), lengths are no multiples of tiles, and each
+call has a process of its own. Answers are compared with attention in float64 by PyTorch, not by a kernel.
 """
 
 import math
@@ -12,10 +12,9 @@ from torch import Generator, Tensor
 from helpers.engine.cases import Case, random_case
 
 
-def _room(shape, dtype, device) -> Tensor:
-    """A new tensor with some room behind it, for kernels that write too far."""
-    size = math.prod(shape)
-    return torch.empty(size + 4096, dtype=dtype, device=device)[:size].view(shape)
+def room_like(x: Tensor) -> Tensor:
+    """A new tensor like x with some room behind it, for kernels that write too far."""
+    return torch.empty(x.numel() + 4096, dtype=x.dtype, device=x.device)[: x.numel()].view(x.shape)
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, causal: bool, *tiles: int) -> tuple[Tensor, Tensor]:
@@ -28,11 +27,12 @@ def attention(q: Tensor, k: Tensor, v: Tensor, causal: bool, *tiles: int) -> tup
     return torch.exp(scores - lse.nan_to_num(neginf=0.0)[..., None]) @ v, lse
 
 
-def _dense_strides(x):
-    return x.shape[1] * x.shape[2] * x.shape[3], x.shape[2] * x.shape[3], x.shape[3], 1
+def dense_strides(x: Tensor) -> tuple[int, ...]:
+    _, h, n, d = x.shape
+    return h * n * d, n * d, d, 1
 
 
-def _towards(first: float, last: float):
+def towards(first: float, last: float):
     """Draws queries along one direction, and keys whose scores go from `first` to `last` along the sequence."""
 
     def tensors(generator: Generator, n: int, m: int, d: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -43,6 +43,6 @@ def _towards(first: float, last: float):
     return tensors
 
 
-def in_tiles(*, block_q: int = 16, block_k: int = 16, **sizes) -> Case:
+def in_tiles(label: str, *, b: int = 1, h: int = 1, block_q: int = 16, block_k: int = 16, **sizes) -> Case:
     """A case of `triton_forward`, with the tiles that its launcher is told."""
-    return random_case(block_q=block_q, block_k=block_k, **sizes)
+    return random_case(label, b=b, h=h, block_q=block_q, block_k=block_k, **sizes)

@@ -1,6 +1,8 @@
-"""Checks of the bytes that attention moves: the standard way, and tile by tile."""
+"""How many bytes attention moves: the standard way, and tile by tile."""
 
 import math
+from collections.abc import Callable
+from fractions import Fraction
 
 from helpers.engine.cases import random_case
 from helpers.engine.check import Check, CheckGroup
@@ -23,40 +25,44 @@ standard_traffic = Check(
     misconceptions=wrong_answers(
         __file__,
         comes_as_float(reference.standard_traffic),
-        scores_weights_written_but_not_read=lambda n, d, itemsize: (2 * n * n + 4 * n * d) * itemsize,
-        one_four_crossings_forgotten=lambda n, d, itemsize: (3 * n * n + 4 * n * d) * itemsize,
-        n_n_matrix_moved_once=lambda n, d, itemsize: (n * n + 4 * n * d) * itemsize,
-        inputs_output_left_out=lambda n, d, itemsize: 4 * n * n * itemsize,
+        not_read_back=lambda n, d, itemsize: (2 * n * n + 4 * n * d) * itemsize,
+        one_crossing_forgotten=lambda n, d, itemsize: (3 * n * n + 4 * n * d) * itemsize,
+        matrix_once=lambda n, d, itemsize: (n * n + 4 * n * d) * itemsize,
+        matrix_only=lambda n, d, itemsize: 4 * n * n * itemsize,
         output_not_written=lambda n, d, itemsize: (4 * n * n + 3 * n * d) * itemsize,
-        queries_keys_only=lambda n, d, itemsize: (4 * n * n + 2 * n * d) * itemsize,
-        n_d_swapped=lambda n, d, itemsize: (4 * d * d + 4 * n * d) * itemsize,
-        elements_instead_bytes=lambda n, d, itemsize: 4 * n * n + 4 * n * d,
-        bits_instead_bytes=lambda n, d, itemsize: 8 * (4 * n * n + 4 * n * d) * itemsize,
-        flops_instead_bytes=lambda n, d, itemsize: 4 * n * n * d,
-        operands_fetched_every_multiply_add=lambda n, d, itemsize: (4 * n * n * d + 3 * n * n + n * d) * itemsize,
+        values_left_out=lambda n, d, itemsize: (4 * n * n + 2 * n * d) * itemsize,
+        swapped=lambda n, d, itemsize: (4 * d * d + 4 * n * d) * itemsize,
+        elements=lambda n, d, itemsize: 4 * n * n + 4 * n * d,
+        bits=lambda n, d, itemsize: 8 * (4 * n * n + 4 * n * d) * itemsize,
+        flops=lambda n, d, itemsize: 4 * n * n * d,
+        every_operand=lambda n, d, itemsize: (4 * n * n * d + 3 * n * n + n * d) * itemsize,
     ),
 )
 
 
-def _tiles(n, rows):
-    return math.ceil(n / rows)
+def moved(
+    elements: Callable = lambda n, d, passes, rows: 2 * n * d + n + passes * 2 * n * d,
+    rows: Callable = lambda d, on_chip, itemsize: on_chip // (4 * d * itemsize),  # of a tile
+    passes: Callable = lambda n, rows: math.ceil(n / rows),
+) -> Callable:
+    """Queries, outputs and a number a row once, keys and values once a pass, unless told otherwise."""
+
+    def traffic(n, d, on_chip, itemsize):
+        fit = rows(d, on_chip, itemsize)
+        return elements(n, d, passes(n, fit), fit) * itemsize
+
+    return traffic
 
 
-def _rows(d, on_chip, itemsize, tiles=4):
-    return on_chip // (tiles * d * itemsize)
-
-
-def _bytes(n, d, passes, itemsize, *, q=1, kv=2, sums=1):
-    """Queries (q times) and outputs once, keys and values once a pass, and one number a row."""
-    return (q * n * d + n * d + sums * n + passes * kv * n * d) * itemsize
+def no_logsumexps(n, d, passes, rows):
+    return 2 * n * d + passes * 2 * n * d
 
 
 tiled_traffic = Check(
     reference=reference.tiled_traffic,
     cases=[
-        random_case(
-            "n = 100, d = 8, float32, tiles of 16 rows", n=100, d=8, on_chip=2168, itemsize=4
-        ),  # not quite 17 rows,
+        # Not quite 17 rows fit.
+        random_case("n = 100, d = 8, float32, tiles of 16 rows", n=100, d=8, on_chip=2168, itemsize=4),
         random_case("n = 4096, d = 64, float16, 164 kB", n=4096, d=64, on_chip=164 * 1024, itemsize=2),
         random_case("n = 96, d = 5, float64, tiles of 32 rows", n=96, d=5, on_chip=32 * 4 * 5 * 8, itemsize=8),
         random_case("n = 10, all of it fits", n=10, d=4, on_chip=9000, itemsize=4),
@@ -67,60 +73,29 @@ tiled_traffic = Check(
     misconceptions=wrong_answers(
         __file__,
         comes_as_float(reference.tiled_traffic),
-        keys_values_read_once=lambda n, d, on_chip, itemsize: _bytes(n, d, 1, itemsize),
-        last_short_tile_left_out=lambda n, d, on_chip, itemsize: _bytes(
-            n, d, n // _rows(d, on_chip, itemsize), itemsize
+        keys_read_once=moved(passes=lambda n, rows: 1),
+        short_tile_left_out=moved(passes=lambda n, rows: n // rows),
+        fraction_of_tile=moved(passes=lambda n, rows: n / rows),
+        fraction_of_row=moved(rows=lambda d, on_chip, itemsize: Fraction(on_chip, 4 * d * itemsize)),
+        whole_bytes=lambda n, d, on_chip, itemsize: int(
+            moved(passes=lambda n, rows: n / rows)(n, d, on_chip, itemsize)
         ),
-        fraction_tile=lambda n, d, on_chip, itemsize: _bytes(n, d, n / _rows(d, on_chip, itemsize), itemsize),
-        tiles_with_fraction_row=lambda n, d, on_chip, itemsize: _bytes(
-            n, d, math.ceil(n * 4 * d * itemsize / on_chip), itemsize
-        ),
-        fraction_tile_cut_down_whole_bytes=lambda n, d, on_chip, itemsize: int(
-            _bytes(n, d, n / _rows(d, on_chip, itemsize), itemsize)
-        ),
-        last_short_tile_left_out_but_at_least=lambda n, d, on_chip, itemsize: _bytes(
-            n, d, max(1, n // _rows(d, on_chip, itemsize)), itemsize
-        ),
-        one_tile_more_than_needed=lambda n, d, on_chip, itemsize: _bytes(
-            n, d, n // _rows(d, on_chip, itemsize) + 1, itemsize
-        ),
-        logsumexp_four_bytes_whatever_itemsize=lambda n, d, on_chip, itemsize: (
-            _bytes(n, d, _tiles(n, _rows(d, on_chip, itemsize)), itemsize, sums=0) + 4 * n
-        ),
-        one_tile_fills_chip=lambda n, d, on_chip, itemsize: _bytes(
-            n, d, _tiles(n, _rows(d, on_chip, itemsize, 1)), itemsize
-        ),
-        no_room_output=lambda n, d, on_chip, itemsize: _bytes(
-            n, d, _tiles(n, _rows(d, on_chip, itemsize, 3)), itemsize
-        ),
-        chip_measured_elements=lambda n, d, on_chip, itemsize: _bytes(n, d, _tiles(n, _rows(d, on_chip, 1)), itemsize),
-        values_not_read=lambda n, d, on_chip, itemsize: _bytes(
-            n, d, _tiles(n, _rows(d, on_chip, itemsize)), itemsize, kv=1
-        ),
-        queries_read_every_pass=lambda n, d, on_chip, itemsize: _bytes(
-            n, d, _tiles(n, _rows(d, on_chip, itemsize)), itemsize, q=_tiles(n, _rows(d, on_chip, itemsize))
-        ),
-        loop_over_keys_outside=lambda n, d, on_chip, itemsize: (
-            (2 * n * d + n + 3 * n * d * _tiles(n, _rows(d, on_chip, itemsize))) * itemsize
-        ),
-        logsumexps_forgotten=lambda n, d, on_chip, itemsize: _bytes(
-            n, d, _tiles(n, _rows(d, on_chip, itemsize)), itemsize, sums=0
-        ),
-        maximum_sum_both_written=lambda n, d, on_chip, itemsize: _bytes(
-            n, d, _tiles(n, _rows(d, on_chip, itemsize)), itemsize, sums=2
-        ),
-        scores_written_as_well=lambda n, d, on_chip, itemsize: (
-            _bytes(n, d, _tiles(n, _rows(d, on_chip, itemsize)), itemsize) + n * n * itemsize
-        ),
-        short_tiles_counted_as_full=lambda n, d, on_chip, itemsize: (
-            (2 * n * d + n + 2 * _tiles(n, _rows(d, on_chip, itemsize)) ** 2 * _rows(d, on_chip, itemsize) * d)
-            * itemsize
-        ),
-        queries_outputs_short_tile_counted_as=lambda n, d, on_chip, itemsize: (
-            (2 * _tiles(n, _rows(d, on_chip, itemsize)) * (_rows(d, on_chip, itemsize) * d + n * d) + n) * itemsize
-        ),
-        growth_instead_bytes=lambda n, d, on_chip, itemsize: n * n * d * d * itemsize / on_chip,
-        elements_instead_bytes=lambda n, d, on_chip, itemsize: _bytes(n, d, _tiles(n, _rows(d, on_chip, itemsize)), 1),
+        at_least_one=moved(passes=lambda n, rows: max(1, n // rows)),
+        one_tile_more=moved(passes=lambda n, rows: n // rows + 1),
+        logsumexp_four_bytes=lambda n, d, on_chip, itemsize: moved(no_logsumexps)(n, d, on_chip, itemsize) + 4 * n,
+        one_tile_fills_chip=moved(rows=lambda d, on_chip, itemsize: on_chip // (d * itemsize)),
+        no_room_for_output=moved(rows=lambda d, on_chip, itemsize: on_chip // (3 * d * itemsize)),
+        chip_in_elements=moved(rows=lambda d, on_chip, itemsize: on_chip // (4 * d)),
+        values_not_read=moved(lambda n, d, passes, rows: 2 * n * d + n + passes * n * d),
+        queries_in_every_pass=moved(lambda n, d, passes, rows: n * d + n + 3 * passes * n * d),
+        keys_outside=moved(lambda n, d, passes, rows: 2 * n * d + n + 3 * n * d * passes),
+        logsumexps_forgotten=moved(no_logsumexps),
+        maximum_and_sum=moved(lambda n, d, passes, rows: 2 * n * d + 2 * n + passes * 2 * n * d),
+        scores_written=moved(lambda n, d, passes, rows: 2 * n * d + n + passes * 2 * n * d + n * n),
+        short_counted_as_full=moved(lambda n, d, passes, rows: 2 * n * d + n + 2 * passes**2 * rows * d),
+        short_queries_as_full=moved(lambda n, d, passes, rows: 2 * passes * (rows * d + n * d) + n),
+        growth=lambda n, d, on_chip, itemsize: n * n * d * d * itemsize / on_chip,
+        elements=lambda n, d, on_chip, itemsize: moved()(n, d, on_chip, itemsize) // itemsize,
     ),
 )
 

@@ -1,7 +1,7 @@
 """Checks of the Hadamard matrix and of the rotation of queries and keys.
 
-Any Hadamard matrix will do, whatever the order of its rows, so properties decide. `rotate` is called twice: with signs, and
-with the signs flipped beforehand and none left to flip. Both must give the same.
+Any Hadamard matrix will do, whatever the order of its rows, so properties decide. `rotate` is called twice: with signs,
+and with the signs flipped beforehand and none left to flip. Both must give the same.
 """
 
 import math
@@ -21,11 +21,19 @@ __all__ = ["incoherent_rotation"]
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}
 
 
-def _hadamard(d) -> Tensor:
-    h = torch.ones(1, 1)
-    while len(h) < d:
-        h = torch.cat([torch.cat([h, h], 1), torch.cat([h, -h], 1)])
-    return h / math.sqrt(d)
+def doubled(signs: list[list[float]]) -> Callable:
+    """Matrices that are made of ±1/√d by doubling: four blocks at a time, with these signs."""
+
+    def hadamard(d: int) -> Tensor:
+        h = torch.ones(1, 1)
+        while len(h) < d:
+            h = torch.kron(torch.tensor(signs), h)
+        return h / math.sqrt(d)
+
+    return hadamard
+
+
+_hadamard = doubled([[1.0, 1.0], [1.0, -1.0]])
 
 
 def _square(h: Tensor, d: int) -> bool:
@@ -48,38 +56,9 @@ def _thrown(seen) -> bool:
     return d > 32 and _flat(h, d) and 0.5 / d < float(among.square().mean()) < 2 / d and float(among.max()) < 0.9
 
 
-def no_minus(d) -> Tensor:
-    return torch.ones(d, d) / math.sqrt(d)
-
-
 def checkerboard(d) -> Tensor:
     i = torch.arange(d)
     return (-1.0) ** (i[:, None] + i) / math.sqrt(d)
-
-
-def minus_twice(d) -> Tensor:
-    h = torch.ones(1, 1)
-    while len(h) < d:
-        h = torch.cat([torch.cat([h, -h], 1), torch.cat([-h, h], 1)])
-    return h / math.sqrt(d)
-
-
-def minus_on_the_first_only(d) -> Tensor:
-    h = torch.tensor([[1.0, 1.0], [1.0, -1.0]])[:d, :d]
-    while len(h) < d:
-        h = torch.cat([torch.cat([h, h], 1), torch.cat([h, h], 1)])
-    return h / math.sqrt(d)
-
-
-def minus_below(d) -> Tensor:
-    h = torch.ones(1, 1)
-    while len(h) < d:
-        h = torch.cat([torch.cat([h, h], 1), torch.cat([-h, -h], 1)])
-    return h / math.sqrt(d)
-
-
-def starts_at_two(d) -> Tensor:
-    return _hadamard(max(d, 2))
 
 
 def _two_for_one(seen) -> bool:
@@ -87,16 +66,13 @@ def _two_for_one(seen) -> bool:
     return seen.args[0] == 1 and tuple(seen.output.shape) == (2, 2)
 
 
-def diagonal_blocks(d) -> Tensor:
-    h = torch.ones(1, 1)
-    while len(h) < d:
-        nothing = torch.zeros_like(h)
-        h = torch.cat([torch.cat([h, nothing], 1), torch.cat([nothing, -h], 1)])
-    return h
+def random_signs(d) -> Tensor:
+    return (torch.randint(2, (d, d), generator=torch.Generator().manual_seed(d)) * 2.0 - 1) / math.sqrt(d)
 
 
-def random_rotation(d) -> Tensor:
-    return torch.linalg.qr(torch.randn(d, d))[0]
+def _turned_anyhow(seen) -> bool:
+    h, d = seen.output, seen.args[0]
+    return _orthonormal(h, d) and not _flat(h, d) and bool((h != 0).all())
 
 
 hadamard = Check(
@@ -112,34 +88,21 @@ hadamard = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        not_divided_by_root_d=lambda d: _hadamard(d) * math.sqrt(d),
+        not_divided=lambda d: _hadamard(d) * math.sqrt(d),
         divided_by_d=lambda d: _hadamard(d) / math.sqrt(d),
         divided_by_root_2_once=lambda d: _hadamard(d) * math.sqrt(d) / math.sqrt(min(d, 2)),
-        no_minus_sign=no_minus,
-        two_blocks_with_minus=minus_twice,
-        lower_blocks_both_negative=minus_below,
-        with_2_2_d_1=Wrong(starts_at_two, recognise=_two_for_one),
-        minus_at_first_doubling_only=minus_on_the_first_only,
-        zeros_off_diagonal=diagonal_blocks,
+        no_minus=doubled([[1.0, 1.0], [1.0, 1.0]]),
+        minus_twice=doubled([[1.0, -1.0], [-1.0, 1.0]]),
+        minus_below=doubled([[1.0, 1.0], [-1.0, -1.0]]),
+        starts_at_2=Wrong(lambda d: _hadamard(max(d, 2)), recognise=_two_for_one),
+        minus_once=lambda d: torch.ones(d, d).kron(_hadamard(2))[:d, :d] * math.sqrt(2 / d),
+        diagonal_blocks=lambda d: doubled([[1.0, 0.0], [0.0, -1.0]])(d) * math.sqrt(d),
         unit_matrix=lambda d: torch.eye(d),
-        checkerboard_signs=checkerboard,
-        one_doubling_too_many=lambda d: _hadamard(2 * d),
-        one_doubling_too_few=lambda d: _hadamard(max(1, d // 2)),
-        random_signs=Wrong(
-            lambda d: (
-                torch.randint(2, (d, d), generator=torch.Generator().manual_seed(d)) * 2.0 / math.sqrt(d)
-                - 1 / math.sqrt(d)
-            ),
-            recognise=_thrown,
-        ),
-        random_rotation=Wrong(
-            random_rotation,
-            recognise=lambda seen: (
-                _orthonormal(seen.output, seen.args[0])
-                and not _flat(seen.output, seen.args[0])
-                and bool((seen.output != 0).all())
-            ),
-        ),
+        checkerboard=checkerboard,
+        doubled_too_often=lambda d: _hadamard(2 * d),
+        doubled_too_seldom=lambda d: _hadamard(max(1, d // 2)),
+        random_signs=Wrong(random_signs, recognise=_thrown),
+        random_rotation=Wrong(lambda d: torch.linalg.qr(torch.randn(d, d))[0], recognise=_turned_anyhow),
     ),
 )
 
@@ -218,26 +181,23 @@ def rotation_case(
     return explicit_case(label, _tokens(*batch, n, d, dtype=dtype), _tokens(*batch, m, d, dtype=dtype), _signs(d))
 
 
-def matrix_in_float32(q, k, signs) -> tuple[Tensor, Tensor]:
-    return (q * signs.to(q)) @ _hadamard(len(signs)), (k * signs.to(k)) @ _hadamard(len(signs))
+def turned(x, signs, h) -> Tensor:
+    return (x * signs) @ h
 
 
-def float32_returned(q, k, signs) -> tuple[Tensor, Tensor]:
-    return (q * signs.to(q)).float() @ _hadamard(len(signs)), (k * signs.to(k)).float() @ _hadamard(len(signs))
+def rotated(of_queries: Callable = turned, of_keys: Callable | None = None, cast: bool = True) -> Callable:
+    """Both from (x, signs, H). of_keys: as of queries, unless told otherwise. cast: the signs to the dtype of x."""
+
+    def rotate(q, k, signs) -> tuple[Tensor, Tensor]:
+        h, signs = _hadamard(len(signs)).to(q), signs.to(q) if cast else signs
+        return of_queries(q, signs, h), (of_keys or of_queries)(k, signs, h)
+
+    return rotate
 
 
 def _narrowed(seen) -> bool:
     """Whether float64 went in and float32 came out."""
     return seen.args[0].dtype == torch.float64 and all(x.dtype == torch.float32 for x in seen.output[0])
-
-
-def lifted_by_the_signs(q, k, signs) -> tuple[Tensor, Tensor]:
-    q, k = q * signs, k * signs
-    return q @ _hadamard(len(signs)).to(q), k @ _hadamard(len(signs)).to(k)
-
-
-def _hadamard_of(q, signs) -> Tensor:
-    return _hadamard(len(signs)).to(q)
 
 
 class _Kept:
@@ -253,15 +213,11 @@ def signs_multiplied_in(q, k, signs) -> tuple[Tensor, Tensor]:
 
 
 def _signs_stay(seen) -> bool:
-    """Whether the second call has the signs of the first in its matrix too. (Where signs aren't used at all, the first has none.)"""
+    """Whether the second call has the signs of the first in its matrix too. (Unused signs are not in the first.)"""
     _, k, signs = (x.double() for x in seen.args)
     first, second = (pair[1].double() @ _hadamard(len(signs)).double().mT for pair in seen.output)
     close = lambda a, b: torch.allclose(a, b, rtol=_within(seen.args[0]), atol=_within(seen.args[0]))
     return close(second, first * signs) and not close(first, k)
-
-
-def over_tokens(q, k, signs) -> tuple[Tensor, Tensor]:
-    return _hadamard(q.shape[-2]).to(q) @ (q * signs.to(q)), _hadamard(k.shape[-2]).to(k) @ (k * signs.to(k))
 
 
 def fresh_rotation(q, k, signs) -> tuple[Tensor, Tensor]:
@@ -270,32 +226,16 @@ def fresh_rotation(q, k, signs) -> tuple[Tensor, Tensor]:
 
 
 def _another_rotation(seen) -> bool:
-    """Whether scores stay and an outlier is shared out, but unequally: then no factor is amiss, but the matrix is another one."""
+    """Whether scores stay and an outlier is shared out, but unequally: the matrix is another one, not a factor."""
     turned = [x.double().abs() for x in seen.output[0]]
     alone = [x[(before != 0).sum(dim=-1) == 1] for x, before in zip(turned, seen.args, strict=False)]
     uneven = all(bool((x.amax(dim=-1) > 1.001 * x.amin(dim=-1)).all()) for x in alone)
     return _scores_stay(seen.output, *seen.args) and uneven and bool((turned[0] != 0).all())
 
 
-def scaled_apart(of_queries: float, of_keys: float) -> Callable:
-    """Rotated by H/√d with these powers of d as a factor more: where they add up to 0, scores stay."""
-
-    def rotate(q, k, signs) -> tuple[Tensor, Tensor]:
-        turn, d = _hadamard_of(q, signs), len(signs)
-        return (q * signs.to(q)) @ turn * d**of_queries, (k * signs.to(k)) @ turn * d**of_keys
-
-    return rotate
-
-
-def scaled_down(q, k, signs) -> tuple[Tensor, Tensor]:
-    turn = _hadamard_of(q, signs) / math.sqrt(len(signs))
-    return (q * signs.to(q)) @ turn, (k * signs.to(k)) @ turn
-
-
-def not_scaled(q, k, signs) -> tuple[Tensor, Tensor]:
-    turn = _hadamard_of(q, signs) * math.sqrt(len(signs))
-    return (q * signs.to(q)) @ turn, (k * signs.to(k)) @ turn
-
+SHAPES = "It should return the queries and the keys, in their shapes."
+OUTLIER = "A token with a single feature of 50 should come out with 50/√d, plus or minus, in every feature."
+SIGNS = "Flipping the features' signs by hand, and then rotating without signs, gives something else."
 
 rotate = Check(
     reference=reference.rotate,
@@ -310,61 +250,41 @@ rotate = Check(
     compare=False,
     drive=_twice,
     properties=[
-        Property(
-            "gives queries and keys back, in their shapes",
-            _shapes,
-            "It should return the queries and the keys, in their shapes.",
-        ),
+        Property("gives queries and keys back, in their shapes", _shapes, SHAPES),
         Property("in the dtype of q and k", _same_dtype, "What comes back has another dtype than what went in."),
         Property("scores stay as they were: q' k'ᵀ = q kᵀ", _scores_stay, "The scores q kᵀ have changed."),
-        Property(
-            "an outlier is shared out equally",
-            _shared_out,
-            "A token with a single feature of 50 should come out with 50/√d, plus or minus, in every feature.",
-        ),
-        Property(
-            "the signs are flipped before the rotation",
-            _signs_first,
-            "Flipping the features' signs by hand, and then rotating without signs, gives something else.",
-        ),
+        Property("an outlier is shared out equally", _shared_out, OUTLIER),
+        Property("the signs are flipped before the rotation", _signs_first, SIGNS),
     ],
     misconceptions=wrong_answers(
         __file__,
-        only_queries_rotated=lambda q, k, signs: ((q * signs.to(q)) @ _hadamard_of(q, signs), k),
-        only_keys_rotated=lambda q, k, signs: (q, (k * signs.to(k)) @ _hadamard_of(q, signs)),
-        signs_queries_only=lambda q, k, signs: ((q * signs.to(q)) @ _hadamard_of(q, signs), k @ _hadamard_of(q, signs)),
-        keys_rotated_other_way=lambda q, k, signs: (
-            (q * signs.to(q)) @ _hadamard_of(q, signs),
-            k @ _hadamard_of(q, signs) * signs.to(q),
+        only_queries=rotated(of_keys=lambda x, signs, h: x),
+        only_keys=rotated(lambda x, signs, h: x, turned),
+        signs_for_queries_only=rotated(of_keys=lambda x, signs, h: x @ h),
+        keys_other_way=rotated(of_keys=lambda x, signs, h: x @ h * signs),
+        h_not_divided=rotated(lambda x, signs, h: (x * signs) @ (h * math.sqrt(len(h)))),
+        h_divided_by_d=rotated(lambda x, signs, h: (x * signs) @ (h / math.sqrt(len(h)))),
+        keys_divided_by_d=rotated(
+            lambda x, signs, h: (x * signs) @ h * len(h) ** 0.5, lambda x, signs, h: (x * signs) @ h * len(h) ** -0.5
         ),
-        not_orthogonal_h_without_1_over_root_d=not_scaled,
-        not_orthogonal_h_divided_by_d=scaled_down,
-        with_1_over_d_keys_nothing_queries=scaled_apart(0.5, -0.5),
-        with_1_over_d_queries_nothing_keys=scaled_apart(-0.5, 0.5),
-        signs_after_rotation=lambda q, k, signs: (
-            q @ _hadamard_of(q, signs) * signs.to(q),
-            k @ _hadamard_of(q, signs) * signs.to(q),
+        queries_divided_by_d=rotated(
+            lambda x, signs, h: (x * signs) @ h * len(h) ** -0.5, lambda x, signs, h: (x * signs) @ h * len(h) ** 0.5
         ),
-        signs_that_stay_matrix=Wrong(signs_multiplied_in, recognise=_signs_stay),
-        matrix_left_float32=Wrong(matrix_in_float32, raises="RuntimeError"),
-        queries_keys_converted_float32=Wrong(float32_returned, recognise=_narrowed),
-        signs_left_float32=Wrong(
-            lambda q, k, signs: ((q * signs) @ _hadamard_of(q, signs), (k * signs) @ _hadamard_of(q, signs)),
-            raises="RuntimeError",
+        signs_afterwards=rotated(lambda x, signs, h: x @ h * signs),
+        signs_stay=Wrong(signs_multiplied_in, recognise=_signs_stay),
+        matrix_in_float32=Wrong(rotated(lambda x, signs, h: (x * signs) @ h.float()), raises="RuntimeError"),
+        all_in_float32=Wrong(rotated(lambda x, signs, h: (x * signs).float() @ h.float()), recognise=_narrowed),
+        signs_in_float32=Wrong(rotated(cast=False), raises="RuntimeError"),
+        float16_lifted=rotated(lambda x, signs, h: (x * signs) @ h.to(x * signs), cast=False),
+        no_signs=rotated(lambda x, signs, h: x @ h),
+        signs_only=rotated(lambda x, signs, h: x * signs),
+        nothing=rotated(lambda x, signs, h: x),
+        over_tokens=Wrong(
+            rotated(lambda x, signs, h: _hadamard(x.shape[-2]).to(x) @ (x * signs)), raises="RuntimeError"
         ),
-        float16_queries_become_float32=lifted_by_the_signs,
-        signs_not_used=lambda q, k, signs: (q @ _hadamard_of(q, signs), k @ _hadamard_of(q, signs)),
-        signs_flipped_nothing_rotated=lambda q, k, signs: (q * signs.to(q), k * signs.to(k)),
-        nothing_done=lambda q, k, signs: (q, k),
-        tokens_mixed_instead_features=Wrong(over_tokens, raises="RuntimeError"),
-        another_rotation_than_hadamards=Wrong(fresh_rotation, recognise=_another_rotation),
-        keys_queries_wrong_order=lambda q, k, signs: (
-            (k * signs.to(k)) @ _hadamard_of(q, signs),
-            (q * signs.to(q)) @ _hadamard_of(q, signs),
-        ),
-        scores_returned=lambda q, k, signs: (
-            (q * signs.to(q)) @ _hadamard_of(q, signs) @ ((k * signs.to(k)) @ _hadamard_of(q, signs)).mT
-        ),
+        another_rotation=Wrong(fresh_rotation, recognise=_another_rotation),
+        wrong_order=lambda q, k, signs: rotated()(k, q, signs),
+        scores=lambda q, k, signs: rotated()(q, k, signs)[0] @ rotated()(q, k, signs)[1].mT,
     ),
 )
 

@@ -1,4 +1,4 @@
-"""The check of `merge_partials`."""
+"""Attention over some keys and over others, merged by their logsumexps."""
 
 import math
 from collections.abc import Callable
@@ -12,6 +12,7 @@ from helpers.engine.observe import Observation
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import online
+from ..online import finite
 
 __all__ = ["merge_partials"]
 
@@ -45,7 +46,7 @@ def two_parts(label: str, n: int, d: int, batch: tuple[int, ...] = (), level=(0.
 
 
 def rows_far_apart(n: int, d: int) -> Case:
-    """The logsumexps of one part rise from −300 to 300, those of the other fall: each is far above the other in some row."""
+    """The logsumexps of one part rise from −300 to 300, those of the other fall: each is far above in some row."""
     levels = torch.linspace(-300, 300, n)
     rising, falling = (
         RandomArg(lambda generator, sign=sign: sign * levels + torch.randn(n, generator=generator)) for sign in (1, -1)
@@ -53,125 +54,69 @@ def rows_far_apart(n: int, d: int) -> Case:
     return explicit_case("rows from −300 to 300, and from 300 to −300", _out(n, d), rising, _out(n, d), falling)
 
 
-def _merged(out_a, lse_a, out_b, lse_b, share) -> tuple[Tensor, Tensor]:
-    """The right logsumexp, and the outputs with other shares: share(lse_a, lse_b) is what a gets of 1."""
-    a = share(lse_a, lse_b)[..., None]
-    return a * out_a + (1 - a) * out_b, torch.logaddexp(lse_a, lse_b)
-
-
-def _share(lse_a, lse_b) -> Tensor:
-    """What a gets, whatever the logsumexps."""
+def right_share(lse_a, lse_b) -> Tensor:
+    """What a gets of 1, whatever the logsumexps."""
     return torch.where(lse_a == lse_b, 0.5, torch.sigmoid(lse_a - lse_b))
 
 
-def weights_without_maximum(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
-    a, b = torch.exp(lse_a)[..., None], torch.exp(lse_b)[..., None]
-    return (a * out_a + b * out_b) / (a + b), torch.log(a + b).squeeze(-1)
+def merged(share: Callable = right_share, lse: Callable = torch.logaddexp) -> Callable:
+    """Both from (lse_a, lse_b). share: what a gets of 1."""
+
+    def answer(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
+        a = share(lse_a, lse_b)[..., None]
+        return a * out_a + (1 - a) * out_b, lse(lse_a, lse_b)
+
+    return answer
 
 
-def measured_against(first: bool) -> Callable:
-    """All relative to one of the two parts, and not to the larger one."""
-
-    def merge(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
-        if not first:
-            out_a, lse_a, out_b, lse_b = out_b, lse_b, out_a, lse_a
-        empty = lse_a == -math.inf
-        ratio = torch.exp(lse_b - lse_a.masked_fill(empty, 0.0))
-        out = (out_a + ratio[..., None] * out_b) / (1 + ratio)[..., None]
-        return torch.where(empty[..., None], out_b, out), torch.where(empty, lse_b, lse_a + torch.log1p(ratio))
-
-    return merge
+def never_0(total) -> Tensor:
+    return total.masked_fill(total == 0, 1.0)
 
 
-def shares_that_are_not_normalised(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
-    top = torch.maximum(lse_a, lse_b)
-    top = top.masked_fill(top == -math.inf, 0.0)
-    a, b = torch.exp(lse_a - top), torch.exp(lse_b - top)
-    return a[..., None] * out_a + b[..., None] * out_b, top + torch.log(a + b)
+def measured(top: Callable, divisor: Callable = never_0) -> Callable:
+    """Exponentials of both against top(lse_a, lse_b), divided by divisor(their sum)."""
+
+    def answer(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
+        largest = top(lse_a, lse_b)
+        a, b = torch.exp(lse_a - largest)[..., None], torch.exp(lse_b - largest)[..., None]
+        return (a * out_a + b * out_b) / divisor(a + b), largest + torch.log(a + b).squeeze(-1)
+
+    return answer
 
 
-def shares_over_the_rows(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
+def larger(lse_a, lse_b) -> Tensor:
+    return finite(torch.maximum(lse_a, lse_b))
+
+
+def first(lse_a, lse_b) -> Tensor:
+    return finite(torch.where(lse_a == -math.inf, lse_b, lse_a))
+
+
+def over_the_rows(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
     a, b = (torch.softmax(lse, dim=-1).nan_to_num(0.0)[..., None] for lse in (lse_a, lse_b))
     return a * out_a + b * out_b, torch.logaddexp(lse_a, lse_b)
 
 
-def parts_minus_infinity(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
-    top = torch.maximum(lse_a, lse_b)
-    a, b = torch.exp(lse_a - top)[..., None], torch.exp(lse_b - top)[..., None]
-    return (a * out_a + b * out_b) / (a + b), top + torch.log(a + b).squeeze(-1)
+def other_part_where(rows: Callable, otherwise: Callable) -> Callable:
+    """The other part as it is, where any or all rows of one are empty."""
+
+    def answer(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
+        if rows(lse_a == -math.inf):
+            return out_b, lse_b
+        if rows(lse_b == -math.inf):
+            return out_a, lse_a
+        return otherwise(out_a, lse_a, out_b, lse_b)
+
+    return answer
 
 
-def _weights_of(lse_a, lse_b, top) -> tuple[Tensor, Tensor, Tensor]:
-    """Both weights against `top`, and a divisor that is never 0."""
-    top = top.masked_fill(top == -math.inf, 0.0)
-    a, b = torch.exp(lse_a - top), torch.exp(lse_b - top)
-    return a[..., None], b[..., None], (a + b).masked_fill(a + b == 0, 1.0)[..., None]
-
-
-def one_maximum_for_both_parts(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
-    top = torch.maximum(lse_a, lse_b).max()
-    a, b, total = _weights_of(lse_a, lse_b, top)
-    return (a * out_a + b * out_b) / total, top + torch.log((a + b).squeeze(-1))
-
-
-def low_parts_taken_for_empty(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
-    top = torch.maximum(lse_a, lse_b).clamp(min=-1e4)
-    a, b, total = _weights_of(lse_a, lse_b, top)
-    return (a * out_a + b * out_b) / total, top + torch.log((a + b).squeeze(-1))
-
-
-def something_added_to_the_divisor(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
-    a, b, _ = _weights_of(lse_a, lse_b, torch.maximum(lse_a, lse_b))
-    return (a * out_a + b * out_b) / (a + b + 1e-6), torch.logaddexp(lse_a, lse_b)
-
-
-def unseen_rows_with_lse_0(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
-    out, lse = _merged(out_a, lse_a, out_b, lse_b, _share)
-    return out, lse.masked_fill(lse == -math.inf, 0.0)
-
-
-def unseen_only_as_a_whole(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
-    if lse_a.isinf().all():
-        return out_b, lse_b
-    if lse_b.isinf().all():
-        return out_a, lse_a
-    return parts_minus_infinity(out_a, lse_a, out_b, lse_b)
-
-
-def other_part_for_all_rows(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
-    if (lse_a == -math.inf).any():
-        return out_b, lse_b
-    if (lse_b == -math.inf).any():
-        return out_a, lse_a
-    return _merged(out_a, lse_a, out_b, lse_b, _share)
-
-
-def unseen_only_as_a_whole_in_the_shares(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
-    """The logsumexp is right in every row, and the shares are not."""
-    out = unseen_only_as_a_whole(out_a, lse_a, out_b, lse_b)[0]
-    return out, torch.logaddexp(lse_a, lse_b)
-
-
-def unseen_rows_near_the_smallest_number(out_a, lse_a, out_b, lse_b) -> tuple[Tensor, Tensor]:
-    out, lse = _merged(out_a, lse_a, out_b, lse_b, _share)
-    return out, lse.masked_fill(lse == -math.inf, math.log(1e-30))
-
-
-def finite_stand_in(number: float) -> Callable:
-    """The right logsumexp, and shares in which this number stands for −∞."""
-    standing_in = lambda lse: lse.masked_fill(lse == -math.inf, number)
-    share = lambda a, b: torch.sigmoid(standing_in(a) - standing_in(b))
-    return lambda out_a, lse_a, out_b, lse_b: _merged(out_a, lse_a, out_b, lse_b, share)
+empty_as_a_whole = other_part_where(torch.all, measured(torch.maximum, lambda total: total))
 
 
 def _unseen_rows_finite(seen: Observation) -> bool:
     """A mark: a logsumexp that is finite where that of both parts is −∞."""
     unseen = (seen.args[1] == -math.inf) & (seen.args[3] == -math.inf)
     return bool(unseen.any() and seen.output[1][unseen].isfinite().all())
-
-
-def right_shares_wrong_lse(out_a, lse_a, out_b, lse_b, lse) -> tuple[Tensor, Tensor]:
-    return _merged(out_a, lse_a, out_b, lse_b, _share)[0], lse
 
 
 merge_partials = Check(
@@ -194,51 +139,37 @@ merge_partials = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        plain_average=lambda out_a, lse_a, out_b, lse_b: _merged(
-            out_a, lse_a, out_b, lse_b, lambda a, b: 0.5 + 0 * _share(a, b)
-        ),
+        average=merged(lambda a, b: torch.full_like(a, 0.5)),
         outputs_added=lambda out_a, lse_a, out_b, lse_b: (out_a + out_b, torch.logaddexp(lse_a, lse_b)),
-        weights_without_maximum=weights_without_maximum,
-        everything_measured_against_first_part=measured_against(first=True),
-        everything_measured_against_second_part=measured_against(first=False),
-        shares_proportion_logsumexps=lambda out_a, lse_a, out_b, lse_b: _merged(
-            out_a, lse_a, out_b, lse_b, lambda a, b: (a / (a + b)).nan_to_num(0.5)
+        no_maximum=measured(lambda a, b: torch.zeros_like(a), lambda total: total),
+        against_first=measured(first),
+        against_second=measured(lambda a, b: first(b, a)),
+        by_logsumexps=merged(lambda a, b: (a / (a + b)).nan_to_num(0.5)),
+        not_normalised=measured(larger, torch.ones_like),
+        swapped=merged(lambda a, b: right_share(b, a)),
+        larger_only=merged(lambda a, b: (a > b).to(a)),
+        over_the_rows=over_the_rows,
+        lse_added=merged(lse=torch.add),
+        lse_larger=merged(lse=torch.maximum),
+        lse_without_maximum=merged(lse=lambda a, b: torch.log(torch.exp(a) + torch.exp(b))),
+        lse_mean=merged(lse=lambda a, b: torch.logaddexp(a, b) - math.log(2)),
+        one_maximum=measured(lambda a, b: finite(torch.maximum(a, b).max())),
+        low_parts_empty=measured(lambda a, b: torch.maximum(a, b).clamp(min=-1e4)),
+        divisor_raised=measured(larger, lambda total: total + 1e-6),
+        lse_0=merged(lse=lambda a, b: finite(torch.logaddexp(a, b))),
+        lse_finite=Wrong(
+            merged(lse=lambda a, b: torch.logaddexp(a, b).nan_to_num(neginf=math.log(1e-30))),
+            recognise=_unseen_rows_finite,
         ),
-        shares_that_dont_sum_1=shares_that_are_not_normalised,
-        shares_swapped=lambda out_a, lse_a, out_b, lse_b: _merged(
-            out_a, lse_a, out_b, lse_b, lambda a, b: _share(b, a)
+        finite_in_shares=merged(lambda a, b: torch.sigmoid(a.nan_to_num(neginf=-100.0) - b.nan_to_num(neginf=-100.0))),
+        shares_empty_as_a_whole=lambda out_a, lse_a, out_b, lse_b: (
+            empty_as_a_whole(out_a, lse_a, out_b, lse_b)[0],
+            torch.logaddexp(lse_a, lse_b),
         ),
-        only_larger_part=lambda out_a, lse_a, out_b, lse_b: _merged(
-            out_a, lse_a, out_b, lse_b, lambda a, b: (a > b).to(a)
-        ),
-        shares_taken_over_rows=shares_over_the_rows,
-        logsumexps_added=lambda out_a, lse_a, out_b, lse_b: right_shares_wrong_lse(
-            out_a, lse_a, out_b, lse_b, lse_a + lse_b
-        ),
-        larger_logsumexp_kept=lambda out_a, lse_a, out_b, lse_b: right_shares_wrong_lse(
-            out_a, lse_a, out_b, lse_b, torch.maximum(lse_a, lse_b)
-        ),
-        logsumexp_without_maximum=lambda out_a, lse_a, out_b, lse_b: right_shares_wrong_lse(
-            out_a, lse_a, out_b, lse_b, torch.log(torch.exp(lse_a) + torch.exp(lse_b))
-        ),
-        mean_sums_logsumexp=lambda out_a, lse_a, out_b, lse_b: right_shares_wrong_lse(
-            out_a, lse_a, out_b, lse_b, torch.logaddexp(lse_a, lse_b) - math.log(2)
-        ),
-        one_maximum_all_rows=one_maximum_for_both_parts,
-        very_low_logsumexps_taken_empty_parts=low_parts_taken_for_empty,
-        small_number_added_divisor=something_added_to_the_divisor,
-        logsumexp_0_row_that_neither_part_saw=unseen_rows_with_lse_0,
-        finite_logsumexp_row_that_neither_part=Wrong(
-            unseen_rows_near_the_smallest_number, recognise=_unseen_rows_finite
-        ),
-        finite_number_minus_shares=finite_stand_in(-100.0),
-        empty_rows_treated_only_where_all_rows=unseen_only_as_a_whole_in_the_shares,
-        empty_rows_treated_only_where_all_rows_2=unseen_only_as_a_whole,
-        one_part_all_rows_where_other_has_empty=other_part_for_all_rows,
-        minus_minus_minus=parts_minus_infinity,
+        empty_as_a_whole=empty_as_a_whole,
+        one_part_for_all_rows=other_part_where(torch.any, merged()),
+        minus_infinity_twice=measured(torch.maximum, lambda total: total),
     ),
-    within={
-        torch.float32: (1e-3, 1e-4),
-        torch.float64: (1e-9, 1e-11),
-    },  # at 300 a logsumexp in float32 has no more than 5 digits behind the point
+    # At 300 a logsumexp in float32 has no more than 5 digits behind the point.
+    within={torch.float32: (1e-3, 1e-4), torch.float64: (1e-9, 1e-11)},
 )

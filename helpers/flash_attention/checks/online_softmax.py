@@ -1,6 +1,9 @@
-"""The check of `online_softmax`."""
+"""The largest score and the sum of a softmax, in one pass over blocks of the row."""
 
 import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
 
 import torch
 import torch.nn.functional as F
@@ -12,6 +15,7 @@ from helpers.engine.observe import Observation
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import online
+from ..online import finite
 
 __all__ = ["online_softmax"]
 
@@ -28,7 +32,7 @@ def score_rows(*shape: int, slope: float = 0.0, level: float = 0.0, hidden: int 
 
 
 def _rows_far_apart(generator: torch.Generator) -> torch.Tensor:
-    """Rows near −30,000, −300, 0, 300 and 30,000. In float64: whoever carries a logsumexp is right, and loses digits in float32."""
+    """Rows near −30,000, −300, 0, 300 and 30,000. In float64: a logsumexp that is carried on is right, and rounded."""
     levels = torch.tensor([-30_000.0, -300.0, 0.0, 300.0, 30_000.0], dtype=torch.float64)
     return torch.randn(5, 9, generator=generator, dtype=torch.float64) + levels[:, None]
 
@@ -41,8 +45,8 @@ def _a_dead_row(generator: torch.Generator) -> torch.Tensor:
 
 
 def long_row(n: int, block: int, rows: int = 2) -> Case:
-    """A long row: twice a block (and the running values beside it) are enough, so the row is never worked on as a whole. The last block is
-    short: whoever fills it up copies the row."""
+    """A long row: twice a block (and the running values beside it) are enough, so it is never worked on as a whole. The
+    last block is short: whoever fills it up copies the row."""
     return explicit_case(
         f"n = {n}, block = {block}: no tensor of n elements, one pass",
         score_rows(rows, n, slope=0.02),
@@ -56,7 +60,7 @@ MAXIMA = ("max", "amax", "maximum", "fmax", "aminmax", "sort", "topk")
 
 
 def _too_few_maxima(seen: Observation) -> bool:
-    """Whether maxima were taken, but fewer than there are blocks: a whole row at once, before the pass over the blocks."""
+    """Whether maxima were taken, but fewer than there are blocks: a whole row at once, before the pass."""
     x, block = seen.args
     return 0 < sum(seen.operations[name] for name in MAXIMA) < math.ceil(x.shape[-1] / block)
 
@@ -82,231 +86,82 @@ def _one_pass(seen: Observation) -> bool:
     return 4 * block >= x.shape[-1] or not _too_few_maxima(seen)
 
 
-def _step(m_i, l_i, part) -> tuple[Tensor, Tensor]:
-    """The right step from (m_i, l_i) over one block; scores of −∞ in it are no trouble."""
-    m_new = torch.maximum(m_i, part.amax(-1))
-    shift = m_new.masked_fill(m_new == -math.inf, 0.0)
-    return m_new, torch.exp(m_i - shift) * l_i + torch.exp(part - shift[..., None]).sum(-1)
+@dataclass(frozen=True)
+class Online:
+    """The steps of a softmax in one pass."""
+
+    parts: Callable = lambda x, block: x.split(block, -1)
+    start: Callable = lambda x: torch.full_like(x[..., 0], -math.inf)  # of the running maximum
+    largest: Callable = lambda old, part: torch.maximum(old, part.amax(-1))
+    shift: Callable = finite  # what is subtracted, from the new maximum
+    factor: Callable = lambda old, shift, part: torch.exp(old - shift)
+    terms: Callable = lambda part, shift: torch.exp(part - shift[..., None]).sum(-1)
+    add: Callable = lambda l_i, factor, terms: factor * l_i + terms
+    result: Callable = lambda m_i, l_i: (m_i, l_i)
 
 
-def _start(x, maximum=-math.inf) -> tuple[Tensor, Tensor]:
-    return torch.full_like(x[..., 0], maximum), torch.zeros_like(x[..., 0])
+def online_pass(**changed) -> Callable:
+    """The softmax in one pass with these steps changed."""
+    steps = Online(**changed)
+
+    def answer(x, block) -> tuple[Tensor, Tensor]:
+        m_i, l_i = steps.start(x), torch.zeros_like(x[..., 0])
+        for part in steps.parts(x, block):
+            m_new = steps.largest(m_i, part)
+            shift = steps.shift(m_new)
+            l_i = steps.add(l_i, steps.factor(m_i, shift, part), steps.terms(part, shift))
+            m_i = m_new
+        return steps.result(m_i, l_i)
+
+    return answer
 
 
-def _rescaled(x, block, factor) -> tuple[Tensor, Tensor]:
-    """The running pass with another factor on the old sum: factor(old maximum, new maximum, maximum of the block)."""
-    m_i, l_i = _start(x)
-    for part in x.split(block, -1):
-        m_new, added = _step(m_i, torch.zeros_like(l_i), part)
-        l_i = torch.where(l_i > 0, factor(m_i, m_new, part.amax(-1)) * l_i, l_i) + added
-        m_i = m_new
-    return m_i, l_i
+def not_finite(m_new) -> Tensor:
+    return m_new
 
 
-def factor_upside_down(x, block) -> tuple[Tensor, Tensor]:
-    m_i, l_i = _start(x)
-    for part in x.split(block, -1):
-        m_new, added = _step(m_i, torch.zeros_like(l_i), part)
-        m_i, l_i = m_new, torch.exp(m_new - m_i) * l_i + added
-    return m_i, l_i
+def upside_down_later(old, shift, part) -> Tensor:
+    return torch.exp(shift - old).masked_fill(old == -math.inf, 0.0)
 
 
-def blocks_against_their_own_maximum(x, block) -> tuple[Tensor, Tensor]:
-    m_i, l_i = _start(x)
-    for part in x.split(block, -1):
-        m_new, own = torch.maximum(m_i, part.amax(-1)), _step(*_start(x), part)[1]
-        shift = m_new.masked_fill(m_new == -math.inf, 0.0)
-        m_i, l_i = m_new, torch.exp(m_i - shift) * l_i + own
-    return m_i, l_i
+def by_own_maximum(old, shift, part) -> Tensor:
+    return torch.exp(old - part.amax(-1)).masked_fill(old == -math.inf, 0.0)
 
 
-def new_sum_rescaled_too(x, block) -> tuple[Tensor, Tensor]:
-    m_i, l_i = _start(x)
-    for part in x.split(block, -1):
-        m_new, added = _step(m_i, torch.zeros_like(l_i), part)
-        shift = m_new.masked_fill(m_new == -math.inf, 0.0)
-        m_i, l_i = m_new, torch.exp(m_i - shift) * (l_i + added)
-    return m_i, l_i
+def unseen_hidden(m_i, l_i) -> tuple[Tensor, Tensor]:
+    return m_i.masked_fill(l_i == 0, -math.inf), l_i
 
 
-def maximum_from_zero(x, block) -> tuple[Tensor, Tensor]:
-    m_i, l_i = _start(x, 0.0)
-    for part in x.split(block, -1):
-        m_i, l_i = _step(m_i, l_i, part)
-    return m_i, l_i
-
-
-def last_block_alone(x, block) -> tuple[Tensor, Tensor]:
-    return _step(*_start(x), x.split(block, -1)[-1])
-
-
-def maximum_of_the_last_block(x, block) -> tuple[Tensor, Tensor]:
-    m_i, l_i = _start(x)
-    for part in x.split(block, -1):
-        last = part.amax(-1)
-        shift = last.masked_fill(last == -math.inf, 0.0)
-        l_i = torch.where(l_i > 0, torch.exp(m_i - shift) * l_i, l_i) + torch.exp(part - shift[..., None]).sum(-1)
-        m_i = last
-    return m_i, l_i
-
-
-def short_block_lost(x, block) -> tuple[Tensor, Tensor]:
-    m_i, l_i = _start(x)
-    for j in range(x.shape[-1] // block):
-        m_i, l_i = _step(m_i, l_i, x[..., j * block : (j + 1) * block])
-    return m_i, l_i
-
-
-def short_block_filled_with_zeros(x, block) -> tuple[Tensor, Tensor]:
-    m_i, l_i = _start(x)
-    for part in F.pad(x, (0, -x.shape[-1] % block)).split(block, -1):
-        m_i, l_i = _step(m_i, l_i, part)
-    return m_i, l_i
-
-
-def one_maximum_for_all_rows(x, block) -> tuple[Tensor, Tensor]:
-    m_i, l_i = _start(x)
-    for part in x.split(block, -1):
-        m_new = torch.maximum(m_i, part.amax().expand_as(m_i))
-        l_i = torch.exp(m_i - m_new) * l_i + torch.exp(part - m_new[..., None]).sum(-1)
-        m_i = m_new
-    return m_i, l_i
+def stand_in(old, part) -> Tensor:
+    """0 for a maximum of −∞, and carried on."""
+    return finite(torch.maximum(old, part.amax(-1)))
 
 
 def rows_against_the_largest(x, block) -> tuple[Tensor, Tensor]:
     """Every row's own maximum, and a sum that was taken against the largest of all rows."""
-    m_i, l_i = _start(x)
-    top = m_i.amax()
-    for part in x.split(block, -1):
-        new = torch.maximum(top, part.amax())
-        safe = new.masked_fill(new == -math.inf, 0.0)
-        l_i = torch.exp(top - safe) * l_i + torch.exp(part - safe).sum(-1)
-        m_i, top = torch.maximum(m_i, part.amax(-1)), new
-    own = m_i.masked_fill(m_i == -math.inf, 0.0)
-    return m_i, (l_i * torch.exp(safe - own)).masked_fill(m_i == -math.inf, 0.0)
+    top, l_i = online_pass(largest=lambda old, part: torch.maximum(old, part.amax()))(x, block)
+    m_i = x.amax(-1)
+    return m_i, (l_i * torch.exp(finite(top) - finite(m_i))).masked_fill(m_i == -math.inf, 0.0)
 
 
-def nothing_subtracted(x, block) -> tuple[Tensor, Tensor]:
-    m_i, l_i = _start(x)
-    for part in x.split(block, -1):
-        m_i, l_i = torch.maximum(m_i, part.amax(-1)), l_i + torch.exp(part).sum(-1)
-    return m_i, l_i
-
-
-def logarithm_of_the_sum(x, block) -> tuple[Tensor, Tensor]:
-    m_i, l_i = _start(x)
-    for part in x.split(block, -1):
-        m_i, l_i = _step(m_i, l_i, part)
-    return m_i, m_i + torch.log(l_i)
-
-
-def infinity_minus_infinity(x, block) -> tuple[Tensor, Tensor]:
-    m_i, l_i = _start(x)
-    for part in x.split(block, -1):
-        m_new = torch.maximum(m_i, part.amax(-1))
-        l_i = torch.exp(m_i - m_new) * l_i + torch.exp(part - m_new[..., None]).sum(-1)
-        m_i = m_new
-    return m_i, l_i
-
-
-def stand_in_carried_on(x, block) -> tuple[Tensor, Tensor]:
-    m_i, l_i = _start(x)
-    for part in x.split(block, -1):
-        m_new = torch.maximum(m_i, part.amax(-1))
-        m_new = m_new.masked_fill(m_new == -math.inf, 0.0)
-        l_i = torch.exp(m_i - m_new) * l_i + torch.exp(part - m_new[..., None]).sum(-1)
-        m_i = m_new
-    return m_i.masked_fill(l_i == 0, -math.inf), l_i
-
-
-def stand_in_returned(x, block) -> tuple[Tensor, Tensor]:
-    m_i, l_i = stand_in_carried_on(x, block)
-    return m_i.masked_fill(l_i == 0, 0.0), l_i
-
-
-def skipped_as_a_whole(x, block) -> tuple[Tensor, Tensor]:
+def all_skipped(x, block) -> Sequence[Tensor]:
     """Blocks are left out only where no row has seen anything yet."""
-    empty = (x == -math.inf).flatten(0, -2).all(0) if x.dim() > 1 else x == -math.inf
-    first = 0
-    while first < x.shape[-1] and empty[first : first + block].all():
-        first += block
-    return infinity_minus_infinity(x[..., first:], block) if first < x.shape[-1] else _start(x)
+    skipped = takewhile(torch.all, (x == -math.inf).split(block, -1))
+    return x.split(block, -1)[len(list(skipped)) :]
 
 
-def in_float32(x, block) -> tuple[Tensor, Tensor]:
-    m_i, l_i = _start(x.float())
-    for part in x.float().split(block, -1):
-        m_i, l_i = _step(m_i, l_i, part)
-    return m_i, l_i
+def at_once(x, block) -> Sequence[Tensor]:
+    return (x,)
 
 
-def low_scores_taken_for_masked(x, block) -> tuple[Tensor, Tensor]:
-    m_i, l_i = _start(x)
-    for part in x.split(block, -1):
-        m_new = torch.maximum(m_i, part.amax(-1))
-        shift = m_new.masked_fill(m_new < -1e4, 0.0)
-        m_i, l_i = m_new, torch.exp(m_i - shift) * l_i + torch.exp(part - shift[..., None]).sum(-1)
-    return m_i, l_i
-
-
-def low_rows_given_out_as_masked(x, block) -> tuple[Tensor, Tensor]:
-    m_i, l_i = _start(x, -1e4)
-    for part in x.split(block, -1):
-        m_i, l_i = _step(m_i, l_i, part)
-    return m_i.masked_fill(l_i == 0, -math.inf), l_i
+def filled_up_with(number: float) -> Callable:
+    return lambda x, block: F.pad(x, (0, -x.shape[-1] % block), value=number).split(block, -1)
 
 
 def _dead_rows_finite(seen: Observation) -> bool:
     """A mark: in rows of nothing but −∞ the maximum is a negative number."""
     largest = seen.output[0][(seen.args[0] == -math.inf).all(-1)]
     return bool(len(largest) and largest.isfinite().all() and (largest < 0).all())
-
-
-def from_the_lowest_number(x, block) -> tuple[Tensor, Tensor]:
-    m_i, l_i = _start(x, torch.finfo(x.dtype).min)
-    for part in x.split(block, -1):
-        m_new = torch.maximum(m_i, part.amax(-1))
-        l_i = torch.exp(m_i - m_new) * l_i + torch.exp(part - m_new[..., None]).sum(-1)
-        m_i = m_new
-    return m_i, l_i
-
-
-def differences_repaired(x, block) -> tuple[Tensor, Tensor]:
-    m_i, l_i = _start(x)
-    for part in x.split(block, -1):
-        m_new = torch.maximum(m_i, part.amax(-1))
-        l_i = torch.exp((m_i - m_new).nan_to_num()) * l_i + torch.exp((part - m_new[..., None]).nan_to_num()).sum(-1)
-        m_i = m_new
-    return m_i, l_i
-
-
-def repaired_at_the_end(x, block) -> tuple[Tensor, Tensor]:
-    m_i, l_i = infinity_minus_infinity(x, block)
-    return m_i, l_i.nan_to_num(nan=0.0)
-
-
-def repaired_in_dead_rows(x, block) -> tuple[Tensor, Tensor]:
-    m_i, l_i = infinity_minus_infinity(x, block)
-    return m_i, l_i.masked_fill(m_i == -math.inf, 0.0)
-
-
-def row_filled_up(x, block) -> tuple[Tensor, Tensor]:
-    m_i, l_i = _start(x)
-    for part in F.pad(x, (0, -x.shape[-1] % block), value=-math.inf).split(block, -1):
-        m_i, l_i = _step(m_i, l_i, part)
-    return m_i, l_i
-
-
-def whole_row_at_once(x, block) -> tuple[Tensor, Tensor]:
-    return _step(*_start(x), x)
-
-
-def maximum_first(x, block) -> tuple[Tensor, Tensor]:
-    m_i, l_i = x.amax(-1), torch.zeros_like(x[..., 0])
-    shift = m_i.masked_fill(m_i == -math.inf, 0.0)
-    for part in x.split(block, -1):
-        l_i = l_i + torch.exp(part - shift[..., None]).sum(-1)
-    return m_i, l_i
 
 
 online_softmax = Check(
@@ -329,38 +184,47 @@ online_softmax = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        no_rescale=lambda x, block: _rescaled(x, block, lambda old, new, own: 1.0),
-        rescaled_by_wrong_factor=factor_upside_down,
-        rescaled_by_wrong_factor_from_second=lambda x, block: _rescaled(
-            x, block, lambda old, new, own: torch.exp(new - old)
+        no_rescale=online_pass(factor=lambda old, shift, part: 1.0),
+        upside_down=online_pass(factor=lambda old, shift, part: torch.exp(shift - old)),
+        upside_down_later=online_pass(factor=upside_down_later),
+        by_own_maximum=online_pass(factor=by_own_maximum),
+        blocks_apart=online_pass(terms=lambda part, shift: torch.exp(part - finite(part.amax(-1))[..., None]).sum(-1)),
+        new_terms_rescaled=online_pass(add=lambda l_i, factor, terms: factor * (l_i + terms)),
+        maximum_from_0=online_pass(start=lambda x: torch.zeros_like(x[..., 0])),
+        maximum_of_last=online_pass(largest=lambda old, part: part.amax(-1)),
+        last_block_only=online_pass(parts=lambda x, block: x.split(block, -1)[-1:]),
+        short_block_lost=online_pass(parts=lambda x, block: x.split(block, -1)[: x.shape[-1] // block]),
+        filled_with_zeros=online_pass(parts=filled_up_with(0.0)),
+        one_maximum=online_pass(largest=lambda old, part: torch.maximum(old, part.amax()), shift=not_finite),
+        against_the_largest=rows_against_the_largest,
+        no_maximum=online_pass(shift=torch.zeros_like, factor=lambda old, shift, part: 1.0),
+        logsumexp=online_pass(result=lambda m_i, l_i: (m_i, m_i + torch.log(l_i))),
+        swapped=online_pass(parts=at_once, result=lambda m_i, l_i: (l_i, m_i)),
+        minus_infinity_twice=online_pass(shift=not_finite),
+        stand_in_carried_on=online_pass(largest=stand_in, result=unseen_hidden),
+        stand_in_returned=online_pass(largest=stand_in),
+        all_skipped=online_pass(parts=all_skipped, shift=not_finite),
+        low_scores_masked=online_pass(shift=lambda m_new: m_new.masked_fill(m_new < -1e4, 0.0)),
+        low_rows_masked=online_pass(start=lambda x: torch.full_like(x[..., 0], -1e4), result=unseen_hidden),
+        in_float32=lambda x, block: online_pass()(x.float(), block),
+        from_lowest_number=Wrong(
+            online_pass(start=lambda x: torch.full_like(x[..., 0], torch.finfo(x.dtype).min), shift=not_finite),
+            recognise=_dead_rows_finite,
         ),
-        rescaled_blocks_maximum=lambda x, block: _rescaled(x, block, lambda old, new, own: torch.exp(old - own)),
-        every_block_against_own_maximum=blocks_against_their_own_maximum,
-        new_terms_rescaled_as_well=new_sum_rescaled_too,
-        initial_maximum_0=maximum_from_zero,
-        maximum_last_block=maximum_of_the_last_block,
-        only_last_block_counted=last_block_alone,
-        last_short_block_lost=short_block_lost,
-        last_block_filled_up_with_zeros=short_block_filled_with_zeros,
-        one_maximum_all_rows=one_maximum_for_all_rows,
-        largest_maximum_subtracted_all_rows=rows_against_the_largest,
-        no_maximum_subtracted=nothing_subtracted,
-        logsumexp_place_sum=logarithm_of_the_sum,
-        sum_maximum_swapped=lambda x, block: (_step(*_start(x), x)[1], _step(*_start(x), x)[0]),
-        minus_minus_minus=infinity_minus_infinity,
-        with_0_that_stands_minus_carried_on=stand_in_carried_on,
-        with_0_that_stands_minus_carried_on_returned=stand_in_returned,
-        masked_blocks_skipped_only_where_all=skipped_as_a_whole,
-        very_low_scores_taken_masked_ones=low_scores_taken_for_masked,
-        row_very_low_scores_given_out_as_one=low_rows_given_out_as_masked,
-        everything_float32=in_float32,
-        lowest_number_place_minus=Wrong(from_the_lowest_number, recognise=_dead_rows_finite),
-        scores_minus_counted_as_e_0_row_nothing=differences_repaired,
-        nan_repaired_at_end=repaired_at_the_end,
-        nan_repaired_at_end_rows_nothing_but=repaired_in_dead_rows,
-        row_filled_up_whole_blocks=Wrong(row_filled_up, cost=_filled_up),
-        whole_row_at_once=Wrong(whole_row_at_once, cost=_whole_row_made),
-        maximum_row_first=Wrong(maximum_first, cost=_too_few_maxima),
+        differences_repaired=online_pass(
+            shift=not_finite,
+            factor=lambda old, shift, part: torch.exp((old - shift).nan_to_num()),
+            terms=lambda part, shift: torch.exp((part - shift[..., None]).nan_to_num()).sum(-1),
+        ),
+        repaired_at_end=online_pass(shift=not_finite, result=lambda m_i, l_i: (m_i, l_i.nan_to_num(nan=0.0))),
+        repaired_in_dead_rows=online_pass(
+            shift=not_finite, result=lambda m_i, l_i: (m_i, l_i.masked_fill(m_i == -math.inf, 0.0))
+        ),
+        filled_up=Wrong(online_pass(parts=filled_up_with(-math.inf)), cost=_filled_up),
+        whole_row=Wrong(online_pass(parts=at_once), cost=_whole_row_made),
+        maximum_first=Wrong(
+            online_pass(start=lambda x: x.amax(-1), largest=lambda old, part: old), cost=_too_few_maxima
+        ),
     ),
     behaviours=[
         Behaviour(

@@ -1,4 +1,4 @@
-"""The check of `triton_backward`."""
+"""The gradients of attention in tiles as kernels."""
 
 import math
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from helpers.engine.wrong_answers import Wrong, wrong_answers
 from helpers.kernels import tl, triton
 
 from .. import flash_triton
-from .flash_triton import _dense_strides, _room, _towards, attention, in_tiles
+from .flash_triton import attention, dense_strides, in_tiles, room_like, towards
 
 __all__ = ["triton_backward"]
 
@@ -24,9 +24,8 @@ def gradients(q, k, v, out, lse, grad_out, causal) -> tuple[Tensor, ...]:
         n, m = q.shape[-2], k.shape[-2]
         scores = leaves[0] @ leaves[1].mT / math.sqrt(q.shape[-1])
         seen = torch.arange(m) <= torch.arange(n)[:, None] + (m - n) if causal else torch.ones(n, m, dtype=torch.bool)
-        weights = scores.masked_fill(~seen, -1e30).softmax(-1) * seen.any(
-            -1, keepdim=True
-        )  # finite: no NaN in the derivative
+        finite = scores.masked_fill(~seen, -1e30)  # no NaN in the derivative
+        weights = finite.softmax(-1) * seen.any(-1, keepdim=True)
         return torch.autograd.grad(weights @ leaves[2], leaves, grad_out)
 
 
@@ -204,43 +203,25 @@ def _queries_kernel(
     tl.store(dq_ptr + (pair * n + rows[:, None]) * d + columns[None, :], dq, mask=exists)
 
 
-def _backward(
-    q, k, v, out, lse, grad_out, causal, slip="", delta=None, grad_strides=None
-) -> tuple[Tensor, Tensor, Tensor]:
-    (b, h, n, d), m = q.shape, k.shape[2]
-    delta = (grad_out.float() * out.float()).sum(-1) if delta is None else delta
-    dq, dk, dv = (_room(x.shape, x.dtype, x.device) for x in (q, k, v))
-    common = (q, k, v, grad_out, lse.contiguous(), delta.contiguous())
-    sizes = (q.stride(), k.stride(), v.stride(), grad_strides or grad_out.stride(), h, n, m, d, d**-0.5)
-    options = {"CAUSAL": causal, "SLIP": slip, "BLOCK": 16, "WIDTH": max(16, triton.next_power_of_2(d))}
-    _keys_kernel[(-(-m // 16), b * h)](*common, dk, dv, *sizes, **options)
-    _queries_kernel[(-(-n // 16), b * h)](*common, dq, *sizes, **options)
-    return dq, dk, dv
+def row_sums(grad_out, out, q) -> Tensor:
+    return (grad_out * out).sum(-1)
 
 
-def _backward_with(slip: str) -> Callable:
-    """A launcher whose kernels have this slip."""
-    return lambda q, k, v, out, lse, grad_out, causal: _backward(q, k, v, out, lse, grad_out, causal, slip)
+def backward(slip: str = "", delta: Callable = row_sums, strides: Callable = lambda grad: grad.stride()) -> Callable:
+    """A launcher whose kernels have this slip, or are told another D or other strides of dO."""
 
+    def launch(q, k, v, out, lse, grad_out, causal) -> tuple[Tensor, Tensor, Tensor]:
+        (b, h, n, d), m = q.shape, k.shape[2]
+        d_of_rows = delta(grad_out.float(), out.float(), q.float())
+        dq, dk, dv = room_like(q), room_like(k), room_like(v)
+        common = (q, k, v, grad_out, lse.contiguous(), d_of_rows.contiguous())
+        sizes = (q.stride(), k.stride(), v.stride(), strides(grad_out), h, n, m, d, d**-0.5)
+        options = {"CAUSAL": causal, "SLIP": slip, "BLOCK": 16, "WIDTH": max(16, triton.next_power_of_2(d))}
+        _keys_kernel[(-(-m // 16), b * h)](*common, dk, dv, *sizes, **options)
+        _queries_kernel[(-(-n // 16), b * h)](*common, dq, *sizes, **options)
+        return dq, dk, dv
 
-def D_forgotten(q, k, v, out, lse, grad_out, causal) -> tuple[Tensor, Tensor, Tensor]:
-    return _backward(q, k, v, out, lse, grad_out, causal, delta=torch.zeros_like(lse))
-
-
-def D_added(q, k, v, out, lse, grad_out, causal) -> tuple[Tensor, Tensor, Tensor]:
-    return _backward(q, k, v, out, lse, grad_out, causal, delta=-(grad_out.float() * out.float()).sum(-1))
-
-
-def D_of_queries(q, k, v, out, lse, grad_out, causal) -> tuple[Tensor, Tensor, Tensor]:
-    return _backward(q, k, v, out, lse, grad_out, causal, delta=(grad_out.float() * q.float()).sum(-1))
-
-
-def D_averaged(q, k, v, out, lse, grad_out, causal) -> tuple[Tensor, Tensor, Tensor]:
-    return _backward(q, k, v, out, lse, grad_out, causal, delta=(grad_out.float() * out.float()).mean(-1))
-
-
-def grad_strides_of_out(q, k, v, out, lse, grad_out, causal) -> tuple[Tensor, Tensor, Tensor]:
-    return _backward(q, k, v, out, lse, grad_out, causal, grad_strides=_dense_strides(grad_out))
+    return launch
 
 
 def backward_without_kernel(q, k, v, out, lse, grad_out, causal) -> tuple[Tensor, Tensor, Tensor]:
@@ -255,18 +236,14 @@ def backward_without_kernel(q, k, v, out, lse, grad_out, causal) -> tuple[Tensor
 
 
 def backward_case(label: str = "", scale: float = 1.0, dtype=torch.float32, low: bool = False, **sizes) -> Case:
-    """q, k, v and the gradient of the output are drawn; the output and the logsumexp are right. low: scores from −150 to −120."""
-    forward = in_tiles(label=label, scale=scale, dtype=dtype, **sizes)
+    """Drawn inputs and gradient of the output; its output and logsumexp are right. low: scores from −150 to −120."""
+    forward = in_tiles(label, scale=scale, dtype=dtype, **sizes)
 
     def draw(_, generator: Generator) -> tuple:
         q, k, v, causal, *_ = forward.draw(flash_triton.triton_forward, generator)
         if low:
-            q, k, v = (
-                x.expand(*b_h, -1, -1).to(dtype)
-                for x, b_h in (
-                    (x, q.shape[:2]) for x in _towards(-150.0, -120.0)(generator, q.shape[2], k.shape[2], q.shape[3])
-                )
-            )
+            drawn = towards(-150.0, -120.0)(generator, q.shape[2], k.shape[2], q.shape[3])
+            q, k, v = (x.expand(*q.shape[:2], -1, -1).to(dtype) for x in drawn)
         out, lse = attention(q.double(), k.double(), v.double(), causal)
         # Large keys make large rounding errors.
         grad_out = (0.0015 if low else 1) * torch.randn(q.shape, generator=generator).to(dtype)
@@ -285,52 +262,48 @@ triton_backward = KernelCheck(
         "dV: sequences heads keys features",
     ),
     cases=[
-        backward_case(b=1, h=1, n=20, m=37, d=16, causal=True, scale=1.5, label="causal, n = 20, m = 37, d = 16"),
-        backward_case(
-            b=1, h=1, n=35, m=17, d=20, causal=True, label="causal, n = 35, m = 17: the first 18 rows see nothing"
-        ),
-        backward_case(b=2, h=3, n=7, m=14, d=16, causal=False, label="b = 2, h = 3, n = 7, m = 14"),
-        backward_case(b=1, h=1, n=32, m=32, d=32, causal=False, label="n = m = d = 32: whole tiles"),
-        backward_case(
-            b=1, h=1, n=19, m=21, d=16, causal=False, low=True, label="n = 19, m = 21, all scores below −100"
-        ),
+        backward_case("causal, n = 20, m = 37, d = 16", n=20, m=37, d=16, causal=True, scale=1.5),
+        backward_case("causal, n = 35, m = 17: the first 18 rows see nothing", n=35, m=17, d=20, causal=True),
+        backward_case("b = 2, h = 3, n = 7, m = 14", b=2, h=3, n=7, m=14, d=16, causal=False),
+        backward_case("n = m = d = 32: whole tiles", n=32, m=32, d=32, causal=False),
+        backward_case("n = 19, m = 21, all scores below −100", n=19, m=21, d=16, causal=False, low=True),
     ],
     misconceptions=wrong_answers(
         __file__,
-        d_forgotten=D_forgotten,
-        d_forgotten_dk=_backward_with("dK without D"),
-        d_forgotten_dq=_backward_with("dQ without D"),
-        d_added_instead_subtracted=D_added,
-        d_from_queries=D_of_queries,
-        d_along_keys_dq=_backward_with("D along the keys"),
-        d_along_keys_dk=_backward_with("D along the keys in dK"),
-        hidden_weights_multiplied_by_0=_backward_with("mask after the exponential"),
-        dk_overwritten_by_each_tile=_backward_with("dK overwritten"),
-        dq_overwritten_by_each_tile=_backward_with("dQ overwritten"),
-        offset_turned_round=_backward_with("offset turned round"),
-        keys_beyond_end_not_hidden=_backward_with("missing keys"),
-        keys_compared_with_number_queries=_backward_with("keys below n"),
-        d_as_mean=D_averaged,
-        no_scale_dq=_backward_with("dQ without scale"),
-        no_scale_dk=_backward_with("dK without scale"),
-        no_scale_dq_dk=_backward_with("no scale"),
-        no_scale_where_p_made_again=_backward_with("P without scale"),
-        p_without_logsumexp=_backward_with("P without lse"),
-        ds_without_p=_backward_with("dS without P"),
-        dk_from_ds_not_from_transpose=_backward_with("dK not transposed"),
-        dv_from_p_not_from_transpose=_backward_with("dV of P not transposed"),
-        dq_from_transpose_ds=_backward_with("dQ transposed"),
-        dq_from_values=_backward_with("dQ from values"),
-        dv_from_scores=_backward_with("dV of scores"),
-        no_causal_mask=_backward_with("not causal"),
-        causal_mask_at_wrong_corner=_backward_with("wrong corner"),
-        causal_mask_at_wrong_corner_0_logsumexp=_backward_with("wrong corner, empty rows known"),
-        nan_row_that_sees_nothing=_backward_with("empty rows"),
-        queries_before_keys_tile_left_out=_backward_with("from the own tile"),
-        last_queries_left_out=_backward_with("whole tiles"),
-        tiles_read_without_mask=Wrong(_backward_with("unmasked"), raises="UnmaskedRead"),
-        tiles_written_without_mask=Wrong(_backward_with("stores unmasked"), raises="UnmaskedWrite"),
-        strides_do_taken_granted=grad_strides_of_out,
-        no_kernel_at_all=Wrong(backward_without_kernel, cost=no_kernel),
+        d_forgotten=backward(delta=lambda grad_out, out, q: torch.zeros_like(out[..., 0])),
+        d_forgotten_in_dk=backward("dK without D"),
+        d_forgotten_in_dq=backward("dQ without D"),
+        d_added=backward(delta=lambda grad_out, out, q: -(grad_out * out).sum(-1)),
+        d_of_queries=backward(delta=lambda grad_out, out, q: (grad_out * q).sum(-1)),
+        d_along_keys=backward("D along the keys"),
+        d_along_keys_in_dk=backward("D along the keys in dK"),
+        hidden_times_0=backward("mask after the exponential"),
+        dk_overwritten=backward("dK overwritten"),
+        dq_overwritten=backward("dQ overwritten"),
+        offset_turned_round=backward("offset turned round"),
+        missing_keys=backward("missing keys"),
+        keys_below_n=backward("keys below n"),
+        d_mean=backward(delta=lambda grad_out, out, q: (grad_out * out).mean(-1)),
+        dq_not_scaled=backward("dQ without scale"),
+        dk_not_scaled=backward("dK without scale"),
+        nothing_scaled=backward("no scale"),
+        p_not_scaled=backward("P without scale"),
+        no_logsumexp=backward("P without lse"),
+        ds_without_p=backward("dS without P"),
+        dk_not_transposed=backward("dK not transposed"),
+        dv_not_transposed=backward("dV of P not transposed"),
+        dq_transposed=backward("dQ transposed"),
+        dq_from_values=backward("dQ from values"),
+        dv_from_scores=backward("dV of scores"),
+        not_causal=backward("not causal"),
+        wrong_corner=backward("wrong corner"),
+        wrong_corner_lse_0=backward("wrong corner, empty rows known"),
+        empty_rows=backward("empty rows"),
+        from_own_tile=backward("from the own tile"),
+        whole_tiles=backward("whole tiles"),
+        unmasked=Wrong(backward("unmasked"), raises="UnmaskedRead"),
+        stores_unmasked=Wrong(backward("stores unmasked"), raises="UnmaskedWrite"),
+        dense_strides=backward(strides=dense_strides),
+        no_kernel=Wrong(backward_without_kernel, cost=no_kernel),
     ),
 )

@@ -1,4 +1,4 @@
-"""The check of `triton_forward`."""
+"""Attention in tiles as a kernel."""
 
 import math
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from helpers.kernels import tl, triton
 
 from .. import flash_triton
 from .flash_attention_forward import with_a_key_of_zeros
-from .flash_triton import _dense_strides, _room, _towards, attention, in_tiles
+from .flash_triton import attention, dense_strides, in_tiles, room_like, towards
 
 __all__ = ["triton_forward"]
 
@@ -168,33 +168,23 @@ def _forward_kernel(
     tl.store(lse_ptr + pair * n + rows, lse, mask=rows < n)
 
 
-def _forward(q, k, v, causal, tiles=(16, 16), slip="", scale=None, strides=None) -> tuple[Tensor, Tensor]:
-    (b, h, n, d), m = q.shape, k.shape[2]
-    out, lse = _room(q.shape, q.dtype, q.device), torch.empty((b, h, n), device=q.device)
-    _forward_kernel[(-(-n // tiles[0]), b * h)](
-        q,
-        k,
-        v,
-        out,
-        lse,
-        *(strides or (q.stride(), k.stride(), v.stride())),
-        h,
-        n,
-        m,
-        d,
-        d**-0.5 if scale is None else scale,
-        CAUSAL=causal,
-        SLIP=slip,
-        BLOCK=tiles[0],
-        KEYS=tiles[1],
-        WIDTH=max(16, triton.next_power_of_2(d)),
-    )
-    return out, lse
+def strides_of(q, k, v) -> tuple[tuple[int, ...], ...]:
+    return q.stride(), k.stride(), v.stride()
 
 
-def _forward_with(slip: str) -> Callable:
-    """A launcher whose kernel has this slip."""
-    return lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, slip)
+def forward(slip: str = "", scale: Callable = lambda d: d**-0.5, strides: Callable = strides_of) -> Callable:
+    """A launcher whose kernel has this slip, or is told another scale or other strides."""
+
+    def launch(q, k, v, causal, block_q, block_k) -> tuple[Tensor, Tensor]:
+        (b, h, n, d), m = q.shape, k.shape[2]
+        out, lse = room_like(q), torch.empty((b, h, n), device=q.device)
+        options = {"CAUSAL": causal, "SLIP": slip, "BLOCK": block_q, "KEYS": block_k}
+        width = max(16, triton.next_power_of_2(d))
+        tensors = (q, k, v, out, lse, *strides(q, k, v))
+        _forward_kernel[(-(-n // block_q), b * h)](*tensors, h, n, m, d, scale(d), **options, WIDTH=width)
+        return out, lse
+
+    return launch
 
 
 def forward_without_kernel(q, k, v, causal, *tiles) -> tuple[Tensor, Tensor]:
@@ -210,10 +200,10 @@ def forward_without_kernel(q, k, v, causal, *tiles) -> tuple[Tensor, Tensor]:
 
 
 def _slope(label: str, first: float, last: float, n: int, m: int, d: int, causal: bool) -> Case:
-    return Case(label, lambda _, generator: (*_towards(first, last)(generator, n, m, d), causal, 16, 32))
+    return Case(label, lambda _, generator: (*towards(first, last)(generator, n, m, d), causal, 16, 32))
 
 
-def _near_1000(label: str, case: Case) -> Case:
+def _near_1000(case: Case) -> Case:
     """The same case, with 1000 added to all scores by one column: float16 has only every half there."""
 
     def draw(*how) -> tuple:
@@ -221,7 +211,7 @@ def _near_1000(label: str, case: Case) -> Case:
         q[..., 0], k[..., 0] = math.sqrt(q.shape[-1]), 1000.0
         return q, k, *others
 
-    return replace(case, label=label, draw=draw)
+    return replace(case, draw=draw)
 
 
 triton_forward = KernelCheck(
@@ -231,110 +221,80 @@ triton_forward = KernelCheck(
     names=("output: sequences heads queries features", "logsumexp: sequences heads queries"),
     cases=[
         in_tiles(
-            b=1,
-            h=1,
-            n=36,
-            m=57,
-            d=16,
-            causal=True,
-            scale=1.5,
-            block_q=32,
-            label="causal, n = 36, m = 57, d = 16, tiles of 32 × 16",
+            "causal, n = 36, m = 57, d = 16, tiles of 32 × 16", n=36, m=57, d=16, causal=True, scale=1.5, block_q=32
         ),
-        in_tiles(
-            b=1, h=1, n=40, m=22, d=20, causal=True, label="causal, n = 40, m = 22: the first 18 rows see nothing"
-        ),
+        in_tiles("causal, n = 40, m = 22: the first 18 rows see nothing", n=40, m=22, d=20, causal=True),
         with_a_key_of_zeros(
-            in_tiles(b=2, h=3, n=14, m=7, d=16, causal=False, block_k=32, label="b = 2, h = 3, n = 14, m = 7")
+            in_tiles("b = 2, h = 3, n = 14, m = 7", b=2, h=3, n=14, m=7, d=16, causal=False, block_k=32)
         ),
         in_tiles(
-            b=1,
-            h=1,
-            n=32,
-            m=64,
-            d=32,
-            causal=False,
-            scale=2.0,
-            block_k=32,
-            label="n = 32, m = 64, d = 32: whole tiles of 16 × 32",
+            "n = 32, m = 64, d = 32: whole tiles of 16 × 32", n=32, m=64, d=32, causal=False, scale=2.0, block_k=32
         ),
         _slope("scores that grow along the keys", -20.0, 110.0, 19, 50, 16, False),
         _slope("scores that fall, all far below 0", -150.0, -420.0, 17, 40, 16, False),
         _near_1000(
-            "causal, h = 2, float16, scores near 1000",
-            in_tiles(b=1, h=2, n=18, m=18, d=16, causal=True, dtype=torch.float16),
+            in_tiles(
+                "causal, h = 2, float16, scores near 1000", h=2, n=18, m=18, d=16, causal=True, dtype=torch.float16
+            )
         ),
     ],
     misconceptions=wrong_answers(
         __file__,
-        accumulator_not_rescaled=_forward_with("acc not rescaled"),
-        sum_not_rescaled=_forward_with("sum not rescaled"),
-        nothing_rescaled=_forward_with("no rescale"),
-        rescaled_by_inverse=_forward_with("inverse"),
-        rescaled_after_adding=_forward_with("rescaled too late"),
-        only_maximum_tile=_forward_with("maximum of the tile"),
-        exponentials_with_old_maximum=_forward_with("old maximum"),
-        running_maximum_that_starts_at_0=_forward_with("maximum 0"),
-        exponentials_without_maximum=_forward_with("no maximum"),
-        normalised_tile_by_tile=_forward_with("normalised per tile"),
-        never_normalised=_forward_with("not normalised"),
-        no_scale=lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, scale=1.0),
-        scale_by_d=lambda q, k, v, causal, *tiles: _forward(q, k, v, causal, tiles, scale=1 / q.shape[3]),
-        queries_scaled_again_every_tile=_forward_with("scaled in the loop"),
-        scores_rounded_dtype_q=_forward_with("scores in the dtype of q"),
-        missing_keys_with_score_0=_forward_with("tail counts"),
-        zeros_taken_empty_slots=_forward_with("zeros"),
-        keys_compared_with_number_queries=_forward_with("keys below n"),
-        keys_loaded_up_number_queries=Wrong(_forward_with("loaded below n"), raises="UnmaskedRead"),
-        last_keys_left_out=_forward_with("whole tiles"),
-        one_tile_keys=_forward_with("first tile"),
-        tiles_read_without_mask=Wrong(_forward_with("unmasked"), raises="UnmaskedRead"),
-        columns_beyond_width=Wrong(_forward_with("columns unmasked"), raises="UnmaskedRead"),
-        tiles_written_without_mask=Wrong(_forward_with("stores unmasked"), raises="UnmaskedWrite"),
-        strides_taken_granted=lambda q, k, v, causal, *tiles: _forward(
-            q, k, v, causal, tiles, strides=tuple(_dense_strides(x) for x in (q, k, v))
+        acc_not_rescaled=forward("acc not rescaled"),
+        sum_not_rescaled=forward("sum not rescaled"),
+        nothing_rescaled=forward("no rescale"),
+        inverse=forward("inverse"),
+        rescaled_too_late=forward("rescaled too late"),
+        maximum_of_tile=forward("maximum of the tile"),
+        old_maximum=forward("old maximum"),
+        maximum_from_0=forward("maximum 0"),
+        no_maximum=forward("no maximum"),
+        normalised_per_tile=forward("normalised per tile"),
+        never_normalised=forward("not normalised"),
+        no_scale=forward(scale=lambda d: 1.0),
+        scale_by_d=forward(scale=lambda d: 1 / d),
+        scaled_in_loop=forward("scaled in the loop"),
+        scores_rounded=forward("scores in the dtype of q"),
+        tail_counts=forward("tail counts"),
+        zeros_for_empty=forward("zeros"),
+        keys_below_n=forward("keys below n"),
+        loaded_below_n=Wrong(forward("loaded below n"), raises="UnmaskedRead"),
+        whole_tiles=forward("whole tiles"),
+        first_tile=forward("first tile"),
+        unmasked=Wrong(forward("unmasked"), raises="UnmaskedRead"),
+        columns_unmasked=Wrong(forward("columns unmasked"), raises="UnmaskedRead"),
+        stores_unmasked=Wrong(forward("stores unmasked"), raises="UnmaskedWrite"),
+        dense_strides=forward(strides=lambda q, k, v: (dense_strides(q), dense_strides(k), dense_strides(v))),
+        dense_keys=forward(strides=lambda q, k, v: (q.stride(), dense_strides(k), v.stride())),
+        dense_values=forward(strides=lambda q, k, v: (q.stride(), k.stride(), dense_strides(v))),
+        values_like_keys=forward(strides=lambda q, k, v: (q.stride(), k.stride(), k.stride())),
+        values_inside_like_keys=Wrong(
+            forward(strides=lambda q, k, v: (q.stride(), k.stride(), (*v.stride()[:2], *k.stride()[2:]))),
+            raises="UnmaskedRead",  # or none, where another tensor happens to lie there
         ),
-        strides_keys_taken_granted=lambda q, k, v, causal, *tiles: _forward(
-            q, k, v, causal, tiles, strides=(q.stride(), _dense_strides(k), v.stride())
+        keys_like_queries=Wrong(
+            forward(strides=lambda q, k, v: (q.stride(), q.stride(), v.stride())), raises="UnmaskedRead"
         ),
-        strides_values_taken_granted=lambda q, k, v, causal, *tiles: _forward(
-            q, k, v, causal, tiles, strides=(q.stride(), k.stride(), _dense_strides(v))
-        ),
-        values_read_with_strides_keys=lambda q, k, v, causal, *tiles: _forward(
-            q, k, v, causal, tiles, strides=(q.stride(), k.stride(), k.stride())
-        ),
-        rows_columns_values_read_with_strides=Wrong(
-            lambda q, k, v, causal, *tiles: _forward(
-                q, k, v, causal, tiles, strides=(q.stride(), k.stride(), (*v.stride()[:2], *k.stride()[2:]))
-            ),
-            raises="UnmaskedRead",
-        ),
-        keys_read_with_strides_queries=Wrong(
-            lambda q, k, v, causal, *tiles: _forward(
-                q, k, v, causal, tiles, strides=(q.stride(), q.stride(), v.stride())
-            ),
-            raises="UnmaskedRead",
-        ),
-        tiles_one_row_apart=_forward_with("no tile size"),
-        rows_counted_tiles_keys=_forward_with("rows in tiles of keys"),
-        one_head_all=_forward_with("one head"),
-        all_sequences_stored_one_place=_forward_with("stored behind the head"),
-        keys_instead_values=_forward_with("keys for values"),
-        no_causal_mask=_forward_with("not causal"),
-        causal_mask_counted_from_each_tile=_forward_with("per tile"),
-        causal_mask_at_wrong_corner=_forward_with("wrong corner"),
-        token_that_doesnt_see_itself=_forward_with("strict"),
-        offset_turned_round=_forward_with("offset turned round"),
-        causal_mask_that_hides_past=_forward_with("backwards"),
-        diagonal_tile_skipped=_forward_with("diagonal"),
-        large_negative_number_minus=_forward_with("finite"),
-        nan_row_that_sees_nothing=_forward_with("empty rows"),
-        minus_minus_minus_inside_loop=_forward_with("empty rows in the loop"),
-        logsumexp_without_maximum=_forward_with("lse without maximum"),
-        logsumexp_base_2=_forward_with("lse base 2"),
-        maximum_base_2_logsumexp=_forward_with("maximum base 2"),
-        logsumexp_without_logarithm=_forward_with("lse without log"),
-        weights_another_dtype_than_values=Wrong(_forward_with("weights in float32"), raises="AssertionError"),
-        no_kernel_at_all=Wrong(forward_without_kernel, cost=no_kernel),
+        no_tile_size=forward("no tile size"),
+        rows_in_tiles_of_keys=forward("rows in tiles of keys"),
+        one_head=forward("one head"),
+        stored_behind_head=forward("stored behind the head"),
+        keys_for_values=forward("keys for values"),
+        not_causal=forward("not causal"),
+        mask_per_tile=forward("per tile"),
+        wrong_corner=forward("wrong corner"),
+        hides_itself=forward("strict"),
+        offset_turned_round=forward("offset turned round"),
+        hides_past=forward("backwards"),
+        diagonal_skipped=forward("diagonal"),
+        large_negative=forward("finite"),
+        empty_rows=forward("empty rows"),
+        empty_rows_in_loop=forward("empty rows in the loop"),
+        lse_without_maximum=forward("lse without maximum"),
+        lse_base_2=forward("lse base 2"),
+        lse_maximum_base_2=forward("maximum base 2"),
+        lse_without_log=forward("lse without log"),
+        weights_in_float32=Wrong(forward("weights in float32"), raises="AssertionError"),
+        no_kernel=Wrong(forward_without_kernel, cost=no_kernel),
     ),
 )

@@ -1,4 +1,6 @@
-"""The check of `triton_rows`."""
+"""A kernel that multiplies each row of a matrix by its own factor."""
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -9,7 +11,7 @@ from helpers.engine.wrong_answers import Wrong, wrong_answers
 from helpers.kernels import tl, triton
 
 from .. import flash_triton
-from .flash_triton import _room
+from .flash_triton import room_like
 
 __all__ = ["triton_rows"]
 
@@ -40,59 +42,49 @@ def _rows_kernel(
         reads = column_exists & (rows[:, None] >= 0)
     if SLIP == "columns unmasked":
         reads = row_exists & (columns[None, :] >= 0)
+    to_row, to_column = x_strides[0], x_strides[1]
     if SLIP == "swapped":
-        x = tl.load(x_ptr + rows[:, None] * x_strides[1] + columns[None, :] * x_strides[0], mask=reads, other=0.0)
-    elif SLIP == "strides of the output":
-        x = tl.load(x_ptr + rows[:, None] * out_strides[0] + columns[None, :] * out_strides[1], mask=reads, other=0.0)
-    elif SLIP == "columns side by side" or SLIP == "all columns side by side":
-        x = tl.load(x_ptr + rows[:, None] * x_strides[0] + columns[None, :], mask=reads, other=0.0)
-    elif SLIP == "contiguous":
-        x = tl.load(x_ptr + rows[:, None] * d + columns[None, :], mask=reads, other=0.0)
-    else:
-        x = tl.load(x_ptr + rows[:, None] * x_strides[0] + columns[None, :] * x_strides[1], mask=reads, other=0.0)
+        to_row, to_column = x_strides[1], x_strides[0]
+    if SLIP == "strides of the output":
+        to_row, to_column = out_strides[0], out_strides[1]
+    if SLIP == "columns side by side" or SLIP == "all columns side by side":
+        to_column = 1
+    if SLIP == "contiguous":
+        to_row, to_column = d, 1
+    x = tl.load(x_ptr + rows[:, None] * to_row + columns[None, :] * to_column, mask=reads, other=0.0)
+    places, to_factor = rows, factor_stride
     if SLIP == "first factor":
-        factor = tl.load(factor_ptr + (tl.program_id(0) * BLOCK + rows * 0) * factor_stride, mask=rows < n, other=0.0)[
-            :, None
-        ]
-    elif SLIP == "factor of the row in the tile":
-        factor = tl.load(factor_ptr + tl.arange(0, BLOCK) * factor_stride, mask=tl.arange(0, BLOCK) < n, other=0.0)[
-            :, None
-        ]
-    elif SLIP == "by columns":
+        places = tl.program_id(0) * BLOCK + rows * 0
+    if SLIP == "factor of the row in the tile":
+        places = tl.arange(0, BLOCK)
+    if SLIP == "factors side by side":
+        to_factor = 1
+    if SLIP == "by columns":
         factor = tl.load(factor_ptr + columns * factor_stride, mask=columns < n, other=0.0)[None, :]
-    elif SLIP == "factors side by side":
-        factor = tl.load(factor_ptr + rows, mask=rows < n, other=0.0)[:, None]
     else:
-        factor = tl.load(factor_ptr + rows * factor_stride, mask=rows < n, other=0.0)[:, None]
+        factor = tl.load(factor_ptr + places * to_factor, mask=places < n, other=0.0)[:, None]
     writes = row_exists & column_exists
     if SLIP == "stores unmasked":
         writes = (rows[:, None] >= 0) & column_exists
+    to_row, to_column = out_strides[0], out_strides[1]
     if SLIP == "output row after row":
-        tl.store(out_ptr + rows[:, None] * d + columns[None, :], x * factor, mask=writes)
-    elif SLIP == "all columns side by side":
-        tl.store(out_ptr + rows[:, None] * out_strides[0] + columns[None, :], x * factor, mask=writes)
-    else:
-        tl.store(out_ptr + rows[:, None] * out_strides[0] + columns[None, :] * out_strides[1], x * factor, mask=writes)
+        to_row, to_column = d, 1
+    if SLIP == "all columns side by side":
+        to_column = 1
+    tl.store(out_ptr + rows[:, None] * to_row + columns[None, :] * to_column, x * factor, mask=writes)
 
 
-def _rows(x, factor, slip="", tail=True, out=None) -> Tensor:
-    """out: where the result goes, if not into new memory with some room behind it."""
-    (n, d), out = x.shape, _room(x.shape, x.dtype, x.device) if out is None else out
-    programs = -(-n // 16) if tail else n // 16
-    _rows_kernel[(programs,)](
-        x,
-        factor,
-        out,
-        x.stride(),
-        factor.stride(0),
-        out.stride(),
-        n,
-        d,
-        SLIP=slip,
-        BLOCK=16,
-        WIDTH=triton.next_power_of_2(d),
-    )
-    return out
+def rows(slip: str = "", tail: bool = True, like_x: bool = False) -> Callable:
+    """A launcher whose kernel has this slip. like_x: the output lies in memory as x does."""
+
+    def launch(x, factor) -> Tensor:
+        (n, d), out = x.shape, torch.empty_like(x) if like_x else room_like(x)
+        options = {"SLIP": slip, "BLOCK": 16, "WIDTH": triton.next_power_of_2(d)}
+        programs = -(-n // 16) if tail else n // 16
+        _rows_kernel[(programs,)](x, factor, out, x.stride(), factor.stride(0), out.stride(), n, d, **options)
+        return out
+
+    return launch
 
 
 def rows_without_kernel(x, factor) -> Tensor:
@@ -114,24 +106,22 @@ triton_rows = KernelCheck(
     ],
     misconceptions=wrong_answers(
         __file__,
-        tiles_read_without_mask=Wrong(lambda x, factor: _rows(x, factor, "rows unmasked"), raises="UnmaskedRead"),
-        columns_beyond_width=Wrong(lambda x, factor: _rows(x, factor, "columns unmasked"), raises="UnmaskedRead"),
-        tiles_written_without_mask=Wrong(lambda x, factor: _rows(x, factor, "stores unmasked"), raises="UnmaskedWrite"),
-        strides_taken_granted=lambda x, factor: _rows(x, factor, "contiguous"),
-        factors_read_as_if_contiguous=lambda x, factor: _rows(x, factor, "factors side by side"),
-        columns_taken_lie_side_by_side=lambda x, factor: _rows(x, factor, "columns side by side"),
-        columns_taken_lie_side_by_side_output=lambda x, factor: _rows(
-            x, factor, "all columns side by side", out=torch.empty_like(x)
-        ),
-        output_taken_contiguous=lambda x, factor: _rows(x, factor, "output row after row", out=torch.empty_like(x)),
-        x_read_with_strides_output=lambda x, factor: _rows(x, factor, "strides of the output", out=torch.empty_like(x)),
-        strides_rows_columns_swapped=Wrong(lambda x, factor: _rows(x, factor, "swapped"), raises="UnmaskedRead"),
-        every_program_takes_same_rows=lambda x, factor: _rows(x, factor, "all the same"),
-        tiles_one_row_apart=lambda x, factor: _rows(x, factor, "no tile size"),
-        last_tile_not_launched=lambda x, factor: _rows(x, factor, tail=False),
-        one_factor_whole_tile=lambda x, factor: _rows(x, factor, "first factor"),
-        first_factors_every_tile=lambda x, factor: _rows(x, factor, "factor of the row in the tile"),
-        factors_along_columns=lambda x, factor: _rows(x, factor, "by columns"),
-        no_kernel_at_all=Wrong(rows_without_kernel, cost=no_kernel),
+        rows_unmasked=Wrong(rows("rows unmasked"), raises="UnmaskedRead"),
+        columns_unmasked=Wrong(rows("columns unmasked"), raises="UnmaskedRead"),
+        stores_unmasked=Wrong(rows("stores unmasked"), raises="UnmaskedWrite"),
+        contiguous=rows("contiguous"),
+        factors_side_by_side=rows("factors side by side"),
+        columns_side_by_side=rows("columns side by side"),
+        all_side_by_side=rows("all columns side by side", like_x=True),
+        output_contiguous=rows("output row after row", like_x=True),
+        strides_of_output=rows("strides of the output", like_x=True),
+        strides_swapped=Wrong(rows("swapped"), raises="UnmaskedRead"),
+        all_the_same=rows("all the same"),
+        no_tile_size=rows("no tile size"),
+        last_not_launched=rows(tail=False),
+        first_factor=rows("first factor"),
+        factor_of_row_in_tile=rows("factor of the row in the tile"),
+        by_columns=rows("by columns"),
+        no_kernel=Wrong(rows_without_kernel, cost=no_kernel),
     ),
 )

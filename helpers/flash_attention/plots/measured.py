@@ -17,18 +17,7 @@ from helpers.measuring.devices import this_machine
 from helpers.measuring.live_memory import peak_bytes
 from helpers.measuring.timing import seconds
 from helpers.qkv_attention.attention import scaled_dot_product_attention
-from helpers.style import (
-    HALF_WEIGHT,
-    KEY,
-    MASKED,
-    OUTPUT,
-    QUERY,
-    VALUE,
-    WEIGHT,
-    as_text,
-    show,
-    waits_for,
-)
+from helpers.style import HALF_WEIGHT, KEY, MASKED, OUTPUT, QUERY, VALUE, WEIGHT, as_text, show, waits_for
 
 __all__ = ["causal_saving", "gradients_agree", "kernel_speed", "largest_tensor", "time_and_memory"]
 

@@ -8,16 +8,7 @@ import torch
 from matplotlib.patches import Polygon, Rectangle
 from torch import Tensor
 
-from helpers.style import (
-    HALF_KEY,
-    KEY,
-    MASKED,
-    OUTPUT,
-    QUERY,
-    WEIGHT,
-    as_text,
-    show,
-)
+from helpers.style import HALF_KEY, KEY, MASKED, OUTPUT, QUERY, WEIGHT, as_text, show
 
 __all__ = ["merging", "online_softmax_steps"]
 

@@ -6,19 +6,7 @@ import matplotlib.pyplot as plt
 from matplotlib.patches import Rectangle
 
 from helpers.film import film, play
-from helpers.style import (
-    EDGE,
-    FAINT_WEIGHT,
-    HALF_WEIGHT,
-    KEY,
-    MASKED,
-    OUTPUT,
-    QUERY,
-    VALUE,
-    WEIGHT,
-    ink,
-    show,
-)
+from helpers.style import EDGE, FAINT_WEIGHT, HALF_WEIGHT, KEY, MASKED, OUTPUT, QUERY, VALUE, WEIGHT, ink, show
 
 __all__ = ["tile_walk", "tile_walk_still"]
 

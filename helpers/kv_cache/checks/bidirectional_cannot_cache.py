@@ -1,4 +1,4 @@
-"""The check of `bidirectional_cannot_cache`."""
+"""How much the outputs of old tokens change when one is added behind them."""
 
 import math
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Generator, Tensor
 
-from helpers.engine.cases import RandomArg, explicit_case, normal
+from helpers.engine.cases import Case, RandomArg, explicit_case, normal
 from helpers.engine.check import Check
 from helpers.engine.wrong_answers import wrong_answers
 
@@ -45,74 +45,54 @@ def _one_later_layer(d: int) -> RandomArg:
     return RandomArg(make)
 
 
-def _last_sees_less(d: int) -> RandomArg:
+def two_ahead(x: Tensor) -> Tensor:
     """Token t mixes itself with token t + 2: of the old tokens only one changes, and it isn't the last."""
-    return RandomArg(lambda _: lambda x: x + torch.cat([x[2:], torch.zeros_like(x[:2])]))
+    return x + torch.cat([x[2:], torch.zeros_like(x[:2])])
 
 
-def _one_lower_each(x: Tensor) -> Tensor:
-    return x - len(x)
-
-
-def _up_and_further_down(x: Tensor) -> Tensor:
+def up_and_further_down(x: Tensor) -> Tensor:
     """With every token that comes, the outputs of even tokens rise by 1, those of odd ones fall by 2."""
     return x + len(x) * (1 - 3 * (torch.arange(len(x))[:, None] % 2)).to(x)
-
-
-def _signs_by_length(x: Tensor) -> Tensor:
-    return x * (-1) ** len(x)
-
-
-def _nothing_done(x: Tensor) -> Tensor:
-    return x
 
 
 def random_tokens(n: int, d: int, dtype=torch.float32) -> tuple[RandomArg, RandomArg]:
     return normal(n, d, dtype=dtype), normal(1, d, dtype=dtype)
 
 
+def layer_case(label: str, layer: RandomArg | Callable, n: int, d: int, dtype=torch.float32) -> Case:
+    drawn = layer if isinstance(layer, RandomArg) else RandomArg(lambda _: layer)
+    return explicit_case(label, drawn, *random_tokens(n, d, dtype))
+
+
+def comparing(measure: Callable) -> Callable:
+    """measure(after, before): of the outputs with the new token behind all others, and without."""
+    return lambda layer, x, new: measure(layer(torch.cat([x, new])), layer(x))
+
+
 bidirectional_cannot_cache = Check(
     exercise="bidirectional_cannot_cache",
     reference=decoding.change_of_old_outputs,
     cases=[
-        explicit_case("causal attention, n = 5, d = 4", causal_attention(4), *random_tokens(5, 4)),
-        explicit_case("bidirectional attention, n = 5, d = 4", bidirectional_attention(4), *random_tokens(5, 4)),
-        explicit_case(
-            "a causal layer, then a bidirectional one, in float64",
-            _one_later_layer(3),
-            *random_tokens(6, 3, torch.float64),
-        ),
-        explicit_case("every token looks two ahead", _last_sees_less(3), *random_tokens(4, 3)),
-        explicit_case(
-            "every output falls by 1 for each token", RandomArg(lambda _: _one_lower_each), *random_tokens(5, 2)
-        ),
-        explicit_case(
-            "some outputs rise, others fall further", RandomArg(lambda _: _up_and_further_down), *random_tokens(5, 3)
-        ),
-        explicit_case("a layer that returns x itself", RandomArg(lambda _: _nothing_done), *random_tokens(3, 4)),
-        explicit_case(
-            "outputs that change their sign with every token",
-            RandomArg(lambda _: _signs_by_length),
-            *random_tokens(4, 5),
-        ),
+        layer_case("causal attention, n = 5, d = 4", causal_attention(4), 5, 4),
+        layer_case("bidirectional attention, n = 5, d = 4", bidirectional_attention(4), 5, 4),
+        layer_case("a causal layer, then a bidirectional one, in float64", _one_later_layer(3), 6, 3, torch.float64),
+        layer_case("every token looks two ahead", two_ahead, 4, 3),
+        layer_case("every output falls by 1 for each token", lambda x: x - len(x), 5, 2),
+        layer_case("some outputs rise, others fall further", up_and_further_down, 5, 3),
+        layer_case("a layer that returns x itself", lambda x: x, 3, 4),
+        layer_case("outputs that change their sign with every token", lambda x: x * (-1) ** len(x), 4, 5),
     ],
     misconceptions=wrong_answers(
         __file__,
-        new_token_front=lambda layer, x, new: (layer(torch.cat([new, x]))[: len(x)] - layer(x)).abs().max(),
-        last_n_outputs_compared=lambda layer, x, new: (layer(torch.cat([x, new]))[1:] - layer(x)).abs().max(),
-        sum_differences=lambda layer, x, new: (layer(torch.cat([x, new]))[: len(x)] - layer(x)).sum(),
-        largest_change_upwards=lambda layer, x, new: (layer(torch.cat([x, new]))[: len(x)] - layer(x)).max(),
-        largest_change_downwards=lambda layer, x, new: (layer(x) - layer(torch.cat([x, new]))[: len(x)]).max(),
-        absolute_value_taken_after_maximum=lambda layer, x, new: (
-            (layer(torch.cat([x, new]))[: len(x)] - layer(x)).max().abs()
-        ),
-        absolute_values_before_difference=lambda layer, x, new: (
-            (layer(torch.cat([x, new]))[: len(x)].abs() - layer(x).abs()).abs().max()
-        ),
-        mean_difference=lambda layer, x, new: (layer(torch.cat([x, new]))[: len(x)] - layer(x)).abs().mean(),
-        last_old_token_only=lambda layer, x, new: (layer(torch.cat([x, new]))[len(x) - 1] - layer(x)[-1]).abs().max(),
-        new_tokens_output_compared_with_last=lambda layer, x, new: (
-            (layer(torch.cat([x, new]))[-1] - layer(x)[-1]).abs().max()
-        ),
+        new_in_front=lambda layer, x, new: (layer(torch.cat([new, x]))[: len(x)] - layer(x)).abs().max(),
+        last_n=comparing(lambda after, before: (after[1:] - before).abs().max()),
+        summed=comparing(lambda after, before: (after[:-1] - before).sum()),
+        upwards=comparing(lambda after, before: (after[:-1] - before).max()),
+        downwards=comparing(lambda after, before: (before - after[:-1]).max()),
+        absolute_too_late=comparing(lambda after, before: (after[:-1] - before).max().abs()),
+        absolute_too_early=comparing(lambda after, before: (after[:-1].abs() - before.abs()).abs().max()),
+        mean=comparing(lambda after, before: (after[:-1] - before).abs().mean()),
+        last_old_only=comparing(lambda after, before: (after[-2] - before[-1]).abs().max()),
+        new_with_last=comparing(lambda after, before: (after[-1] - before[-1]).abs().max()),
     ),
 )

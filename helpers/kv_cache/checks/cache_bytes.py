@@ -1,4 +1,4 @@
-"""The check of `cache_bytes`."""
+"""Bytes of the keys and values of a model."""
 
 from helpers.engine.cases import Case, explicit_case, random_case
 from helpers.engine.check import Check
@@ -34,10 +34,10 @@ cache_bytes = Check(
         no_factor_2=lambda layers, h, h_kv, d, n, b, size: layers * b * n * h_kv * (d // h) * size,
         queries_stored_too=lambda layers, h, h_kv, d, n, b, size: 3 * layers * b * n * h_kv * (d // h) * size,
         one_layer_only=lambda layers, h, h_kv, d, n, b, size: 2 * b * n * h_kv * (d // h) * size,
-        as_many_bytes_as_without_sharing=lambda layers, h, h_kv, d, n, b, size: 2 * layers * b * n * d * size,
-        heads_width_d=lambda layers, h, h_kv, d, n, b, size: 2 * layers * b * n * h_kv * d * size,
+        not_shared=lambda layers, h, h_kv, d, n, b, size: 2 * layers * b * n * d * size,
+        heads_of_width_d=lambda layers, h, h_kv, d, n, b, size: 2 * layers * b * n * h_kv * d * size,
         one_sequence_only=lambda layers, h, h_kv, d, n, b, size: 2 * layers * n * h_kv * (d // h) * size,
-        rounded_share_heads=lambda layers, h, h_kv, d, n, b, size: 2 * layers * b * n * int(d * (h_kv / h)) * size,
-        numbers_instead_bytes=lambda layers, h, h_kv, d, n, b, size: 2 * layers * b * n * h_kv * (d // h),
+        rounded_share=lambda layers, h, h_kv, d, n, b, size: 2 * layers * b * n * int(d * (h_kv / h)) * size,
+        numbers=lambda layers, h, h_kv, d, n, b, size: 2 * layers * b * n * h_kv * (d // h),
     ),
 )

@@ -1,7 +1,7 @@
-"""The check of `decode_step`."""
+"""A layer reads new tokens after old ones, whose keys and values it gets and returns."""
 
-import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Generator, Tensor
@@ -9,7 +9,12 @@ from torch import Generator, Tensor
 from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check
 from helpers.engine.drivers import unpack, watch
-from helpers.engine.wrong_answers import Wrong, wrong_answers
+from helpers.engine.families.mask import Mask
+from helpers.engine.families.scale import Scale
+from helpers.engine.families.softmax import Softmax
+from helpers.engine.steps import Attention, Sizes, attend
+from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
+from helpers.transformer_lm.positions import rotary_embedding
 
 from .. import decoding
 from .decoding import empty_rows_aside, hand_on
@@ -18,7 +23,7 @@ __all__ = ["decode_step"]
 
 
 def drive_steps(answer, x: Tensor, chunks: tuple[int, ...], weights: tuple, h: int) -> tuple:
-    """The outputs of all tokens, fed chunk by chunk, and the keys and values in the end; each step gets those that the one before returned."""
+    """All outputs, fed chunk by chunk, and the keys and values in the end; a step gets those that the last returned."""
     keys = values = x.new_zeros(len(x), h, 0, x.shape[-1] // h)
     outputs = []
     for chunk in x.clone().split(chunks, dim=1):
@@ -41,230 +46,66 @@ def fed_in_chunks(
         return RandomArg(lambda g: scale * torch.randn(shape, generator=g, dtype=dtype))
 
     def weights(g: Generator) -> tuple[Tensor, ...]:
-        return tuple(
-            s * torch.randn(d, d, generator=g, dtype=dtype) * d**-0.5 for s in (1.5 * loud, 1.5, 1, 1)
-        )  # scores that matter
+        scales = (1.5 * loud, 1.5, 1, 1)  # scores that matter
+        return tuple(scale * torch.randn(d, d, generator=g, dtype=dtype) * d**-0.5 for scale in scales)
 
     return explicit_case(label, normal(b, sum(chunks), d), chunks, RandomArg(weights), h)
 
 
-def _turned(x, positions) -> Tensor:
-    """RoPE: features (2i, 2i + 1) of the token at position t, turned by t · 10000^(−2i/d)."""
-    angles = positions[:, None] * 10_000.0 ** (-torch.arange(0, x.shape[-1], 2, dtype=torch.float64) / x.shape[-1])
-    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
-    even, odd = x[..., 0::2], x[..., 1::2]
-    return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
+def turned(t, split, at):
+    return rotary_embedding(split(t), at)
 
 
-def _heads(x, h) -> Tensor:
-    return x.unflatten(-1, (h, -1)).transpose(1, 2)
+def not_turned(t, split, at):
+    return split(t)
 
 
-def _attend(q, keys, values, seen, scale) -> Tensor:
-    scores = (q @ keys.mT * scale).masked_fill(~seen, -torch.inf)
-    return (scores.softmax(dim=-1) @ values).transpose(1, 2).flatten(2)
+@dataclass(frozen=True)
+class Step(Attention):
+    """n new tokens after m old ones, at the positions `at`. split: of (b, n, d) it makes (b, h, n, d_h)."""
 
+    weights: Callable = lambda *weights: weights
+    split: Callable = lambda t, h: t.unflatten(-1, (h, -1)).transpose(1, 2)
+    start: Callable = lambda m: m
+    q: Callable = turned  # (x w_q, split, at) → (b, h, n, d_h)
+    k: Callable = turned
+    v: Callable = not_turned
+    join: Callable = lambda old, new: torch.cat([old, new], dim=2)
+    store: Callable = lambda keys: keys  # all keys as they are returned
+    read: Callable = lambda keys, values, m: (keys, values)
+    shift: Callable = lambda n, m: m  # of the triangle
+    merge: Callable = lambda heads: heads.transpose(1, 2).flatten(2)
+    kept: Callable = lambda t, m: t  # of all keys and values
 
-def _step(
-    inputs, start=None, q_start=None, v_start=None, seen=None, scale=None, front=False, again=False
-) -> tuple[Tensor, Tensor, Tensor]:
-    """A step with one thing changed: where positions start, what is seen, in which order new tokens are stored."""
-    x, keys, values, w_q, w_k, w_v, w_o = inputs
-    n, m, h = x.shape[1], keys.shape[2], keys.shape[1]
-    q, k, v = _heads(x @ w_q, h), _heads(x @ w_k, h), _heads(x @ w_v, h)
-    start = m if start is None else start
-    q, k = _turned(q, torch.arange(n) + (start if q_start is None else q_start)), _turned(k, torch.arange(n) + start)
-    v = v if v_start is None else _turned(v, torch.arange(n) + v_start)
-    keys = torch.cat([k, keys] if front else [keys, k], dim=2)
-    keys = _turned(keys, torch.arange(m + n)) if again else keys
-    values = torch.cat([v, values] if front else [values, v], dim=2)
-    seen = torch.ones(n, m + n).tril(m) == 1 if seen is None else seen
-    return _attend(q, keys, values, seen, q.shape[-1] ** -0.5 if scale is None else scale) @ w_o, keys, values
 
+def step(**changed) -> Callable:
+    """A decoding step with these steps of its own changed."""
+    steps = Step(**changed)
 
-def _sizes(inputs):
-    return inputs[0].shape[1], inputs[1].shape[2]
+    def answer(x, keys, values, w_q, w_k, w_v, w_o):
+        w_q, w_k, w_v, w_o = steps.weights(w_q, w_k, w_v, w_o)
+        n, (_, h, m, d_h) = x.shape[1], keys.shape
+        split, at = lambda t: steps.split(t, h), torch.arange(n) + steps.start(m)
+        q, k, v = steps.q(x @ w_q, split, at), steps.k(x @ w_k, split, at), steps.v(x @ w_v, split, at)
+        keys, values = steps.store(steps.join(keys, k)), steps.join(values, v)
+        seen, mixed = steps.read(keys, values, m)
+        mask = torch.ones(n, seen.shape[2]).tril(steps.shift(n, m)) == 1
+        out = steps.merge(attend(steps, q, seen, mixed, mask, Sizes(d_h, x.shape[-1], h))[0]) @ w_o
+        return out, steps.kept(keys, m), steps.kept(values, m)
 
+    return answer
 
-def appended_after_attending(*inputs) -> tuple[Tensor, Tensor, Tensor]:
-    x, keys, values, w_q, w_k, w_v, w_o = inputs
-    _, all_keys, all_values = _step(inputs)
-    n, m, h = x.shape[1], keys.shape[2], keys.shape[1]
-    q = _turned(_heads(x @ w_q, h), torch.arange(m, m + n))
-    return _attend(q, keys, values, torch.ones(n, m) == 1, q.shape[-1] ** -0.5) @ w_o, all_keys, all_values
 
+def all_turned(keys):
+    return rotary_embedding(keys, torch.arange(keys.shape[2]))
 
-def forgets_the_old(*inputs) -> tuple[Tensor, Tensor, Tensor]:
-    out, keys, values = _step(inputs)
-    m = inputs[1].shape[2]
-    return out, keys[:, :, m:], values[:, :, m:]
 
+def new_keys_turned(keys, values, m):
+    new = rotary_embedding(keys[:, :, m:], torch.arange(m, keys.shape[2]))
+    return torch.cat([keys[:, :, :m], new], dim=2), values
 
-def forgets_the_new(*inputs) -> tuple[Tensor, Tensor, Tensor]:
-    return _step(inputs)[0], inputs[1], inputs[2]
 
-
-def without_output_projection(*inputs) -> tuple[Tensor, Tensor, Tensor]:
-    return _step((*inputs[:-1], torch.eye(inputs[0].shape[-1], dtype=inputs[0].dtype)))
-
-
-def keys_not_turned(*inputs) -> tuple[Tensor, Tensor, Tensor]:
-    x, keys, values, w_q, w_k, w_v, w_o = inputs
-    n, m, h = x.shape[1], keys.shape[2], keys.shape[1]
-    keys, values = torch.cat([keys, _heads(x @ w_k, h)], 2), torch.cat([values, _heads(x @ w_v, h)], 2)
-    q = _turned(_heads(x @ w_q, h), torch.arange(m, m + n))
-    return _attend(q, keys, values, torch.ones(n, m + n).tril(m) == 1, q.shape[-1] ** -0.5) @ w_o, keys, values
-
-
-def no_positions(*inputs) -> tuple[Tensor, Tensor, Tensor]:
-    x, keys, values, w_q, w_k, w_v, w_o = inputs
-    n, m, h = x.shape[1], keys.shape[2], keys.shape[1]
-    keys, values = torch.cat([keys, _heads(x @ w_k, h)], 2), torch.cat([values, _heads(x @ w_v, h)], 2)
-    q = _heads(x @ w_q, h)
-    return _attend(q, keys, values, torch.ones(n, m + n).tril(m) == 1, q.shape[-1] ** -0.5) @ w_o, keys, values
-
-
-def _split(inputs) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and values of the new tokens, not yet turned."""
-    x, keys, _, w_q, w_k, w_v, _ = inputs
-    return tuple(_heads(x @ w, keys.shape[1]) for w in (w_q, w_k, w_v))
-
-
-def _new_positions(inputs) -> Tensor:
-    n, m = _sizes(inputs)
-    return torch.arange(m, m + n)
-
-
-def _triangle(inputs, shift) -> Tensor:
-    n, m = _sizes(inputs)
-    return torch.ones(n, m + n).tril(shift) == 1
-
-
-def stored_unturned(*inputs) -> tuple[Tensor, Tensor, Tensor]:
-    out, _, values = _step(inputs)
-    return out, torch.cat([inputs[1], _split(inputs)[1]], dim=2), values
-
-
-def turned_when_read(*inputs) -> tuple[Tensor, Tensor, Tensor]:
-    q, k, v = _split(inputs)
-    keys, values = torch.cat([inputs[1], k], dim=2), torch.cat([inputs[2], v], dim=2)
-    q, turned = _turned(q, _new_positions(inputs)), _turned(keys, torch.arange(keys.shape[2]))
-    seen = _triangle(inputs, inputs[1].shape[2])
-    return _attend(q, turned, values, seen, q.shape[-1] ** -0.5) @ inputs[-1], keys, values
-
-
-def old_keys_turned_too(*inputs) -> tuple[Tensor, Tensor, Tensor]:
-    q, k, v = _split(inputs)
-    keys, values = torch.cat([inputs[1], k], dim=2), torch.cat([inputs[2], v], dim=2)
-    q, keys = _turned(q, _new_positions(inputs)), _turned(keys, torch.arange(keys.shape[2]))
-    return (
-        _attend(q, keys, values, _triangle(inputs, inputs[1].shape[2]), q.shape[-1] ** -0.5) @ inputs[-1],
-        keys,
-        values,
-    )
-
-
-def turned_before_the_split(*inputs) -> tuple[Tensor, Tensor, Tensor]:
-    x, keys, values, w_q, w_k, w_v, w_o = inputs
-    h, positions = keys.shape[1], _new_positions(inputs)
-    q, k = (_heads(_turned(x @ w, positions), h) for w in (w_q, w_k))
-    keys, values = torch.cat([keys, k], dim=2), torch.cat([values, _heads(x @ w_v, h)], dim=2)
-    return _attend(q, keys, values, _triangle(inputs, inputs[1].shape[2]), q.shape[-1] ** -0.5) @ w_o, keys, values
-
-
-def _weighted(inputs, weigh, merge=lambda mixed: mixed.transpose(1, 2).flatten(2)) -> tuple[Tensor, Tensor, Tensor]:
-    """A step with other weights, weigh(scores, seen), or another way to merge the heads."""
-    _, keys, values = _step(inputs)
-    q = _turned(_split(inputs)[0], _new_positions(inputs))
-    weights = weigh(q @ keys.mT / math.sqrt(q.shape[-1]), _triangle(inputs, inputs[1].shape[2]))
-    return merge(weights @ values) @ inputs[-1], keys, values
-
-
-def _softmax(scores, seen) -> Tensor:
-    return scores.masked_fill(~seen, -torch.inf).softmax(dim=-1)
-
-
-def masked_after_the_softmax(*inputs) -> tuple[Tensor, Tensor, Tensor]:
-    return _weighted(inputs, lambda scores, seen: scores.softmax(dim=-1) * seen)
-
-
-def hidden_behind(number: float) -> Callable:
-    """A finite number for the scores that are hidden."""
-    return lambda *inputs: _weighted(inputs, lambda scores, seen: scores.masked_fill(~seen, number).softmax(dim=-1))
-
-
-def a_number_taken_off(*inputs) -> tuple[Tensor, Tensor, Tensor]:
-    return _weighted(inputs, lambda scores, seen: (scores - 1e3 * ~seen).softmax(dim=-1))
-
-
-def softmax_without_maximum(*inputs) -> tuple[Tensor, Tensor, Tensor]:
-    def weigh(scores, seen) -> Tensor:
-        exponentials = scores.exp() * seen
-        return exponentials / exponentials.sum(dim=-1, keepdim=True)
-
-    return _weighted(inputs, weigh)
-
-
-def maximum_of_hidden_scores(*inputs) -> tuple[Tensor, Tensor, Tensor]:
-    def weigh(scores, seen) -> Tensor:
-        weights = scores.softmax(dim=-1) * seen
-        return weights / weights.sum(dim=-1, keepdim=True)
-
-    return _weighted(inputs, weigh)
-
-
-def one_maximum_for_all(*inputs) -> tuple[Tensor, Tensor, Tensor]:
-    def weigh(scores, seen) -> Tensor:
-        hidden = scores.masked_fill(~seen, -torch.inf)
-        exponentials = (hidden - hidden.max()).exp()
-        return exponentials / exponentials.sum(dim=-1, keepdim=True)
-
-    return _weighted(inputs, weigh)
-
-
-def softmax_over_the_queries(*inputs) -> tuple[Tensor, Tensor, Tensor]:
-    return _weighted(inputs, lambda scores, seen: scores.masked_fill(~seen, -torch.inf).softmax(dim=-2).nan_to_num(0.0))
-
-
-def merged_without_swapping(*inputs) -> tuple[Tensor, Tensor, Tensor]:
-    return _weighted(inputs, _softmax, lambda mixed: mixed.reshape(inputs[0].shape))
-
-
-def split_without_swapping(*inputs) -> tuple[Tensor, Tensor, Tensor]:
-    x, keys, values, w_q, w_k, w_v, w_o = inputs
-    b, n, _ = x.shape
-    q, k, v = ((x @ w).reshape(b, keys.shape[1], n, -1) for w in (w_q, w_k, w_v))
-    positions, seen = _new_positions(inputs), _triangle(inputs, keys.shape[2])
-    keys, values = torch.cat([keys, _turned(k, positions)], dim=2), torch.cat([values, v], dim=2)
-    return _attend(_turned(q, positions), keys, values, seen, q.shape[-1] ** -0.5) @ w_o, keys, values
-
-
-def features_dealt_out(*inputs) -> tuple[Tensor, Tensor, Tensor]:
-    """Feature i goes to head i % h, and comes back from there."""
-    x, keys, values, *projections, w_o = inputs
-    q, k, v = ((x @ w).unflatten(-1, (-1, keys.shape[1])).permute(0, 3, 1, 2) for w in projections)
-    positions, seen = _new_positions(inputs), _triangle(inputs, keys.shape[2])
-    keys, values = torch.cat([keys, _turned(k, positions)], dim=2), torch.cat([values, v], dim=2)
-    scores = _turned(q, positions) @ keys.mT * q.shape[-1] ** -0.5
-    return (_softmax(scores, seen) @ values).permute(0, 2, 3, 1).flatten(2) @ w_o, keys, values
-
-
-def output_weight_transposed(*inputs) -> tuple[Tensor, Tensor, Tensor]:
-    return _step((*inputs[:-1], inputs[-1].mT))
-
-
-def itself_unseen(*inputs) -> tuple[Tensor, Tensor, Tensor]:
-    return _step(inputs, seen=_triangle(inputs, _sizes(inputs)[1] - 1))
-
-
-def upper_left_for_chunks(*inputs) -> tuple[Tensor, Tensor, Tensor]:
-    n, m = _sizes(inputs)
-    return _step(inputs, seen=_triangle(inputs, 0 if n > 1 else m))
-
-
-def weights_transposed(*inputs) -> tuple[Tensor, Tensor, Tensor]:
-    return _step((*inputs[:3], *(w.mT for w in inputs[3:])))
-
+itself_unseen = step(shift=lambda n, m: m - 1)
 
 decode_step = Check(
     reference=decoding.decode_step,
@@ -297,46 +138,44 @@ decode_step = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        position_off_by_one=lambda *inputs: _step(inputs, start=max(0, inputs[1].shape[2] - 1)),
-        positions_from_0_every_chunk=lambda *inputs: _step(inputs, start=0),
-        query_at_position_0=lambda *inputs: _step(inputs, q_start=0),
-        no_positions_at_all=no_positions,
-        keys_that_not_turned=keys_not_turned,
-        all_keys_turned_once_more_after_joining=lambda *inputs: _step(inputs, again=True),
-        keys_turned_after_joining_instead=old_keys_turned_too,
-        new_keys_stored_unturned=stored_unturned,
-        keys_turned_only_when_they_read=turned_when_read,
-        turned_before_heads_split=turned_before_the_split,
-        triangle_shifted_by_n_instead_m=lambda *inputs: _step(inputs, seen=_triangle(inputs, _sizes(inputs)[0])),
-        mask_prompt_only=lambda *inputs: _step(
-            inputs, seen=_triangle(inputs, sum(_sizes(inputs)) if _sizes(inputs)[1] else 0)
+        *slips(step, Scale.none, Scale.by_width, Scale.by_root_of_token_width, Mask.after_softmax),
+        *slips(step, Softmax.no_maximum, Softmax.maximum_of_hidden, Softmax.one_maximum),
+        position_off_by_one=step(start=lambda m: max(0, m - 1)),
+        from_0_in_every_chunk=step(start=lambda m: 0),
+        query_at_0=step(q=lambda t, split, at: turned(t, split, at - at[0])),
+        no_positions=step(q=not_turned, k=not_turned),
+        keys_not_turned=step(k=not_turned),
+        turned_once_more=step(store=all_turned),
+        turned_after_joining=step(k=not_turned, store=all_turned),
+        stored_unturned=step(k=not_turned, read=new_keys_turned),
+        turned_when_read=step(k=not_turned, read=lambda keys, values, m: (all_turned(keys), values)),
+        turned_before_split=step(
+            q=lambda t, split, at: split(rotary_embedding(t, at)), k=lambda t, split, at: split(rotary_embedding(t, at))
         ),
-        masked_after_softmax=masked_after_the_softmax,
-        finite_number_hidden_scores=hidden_behind(-1e3),
-        finite_number_taken_off_hidden_scores=a_number_taken_off,
-        softmax_without_maximum=softmax_without_maximum,
-        maximum_over_hidden_scores_too=maximum_of_hidden_scores,
-        one_maximum_all_rows=one_maximum_for_all,
-        softmax_over_queries=softmax_over_the_queries,
-        heads_merged_without_swapping_axes_back=merged_without_swapping,
-        heads_split_without_swapping_axes=split_without_swapping,
-        features_dealt_out_heads_turn=features_dealt_out,
-        w_o_transposed=output_weight_transposed,
-        triangle_at_upper_left_chunks_only=upper_left_for_chunks,
-        weights_transposed=weights_transposed,
-        no_scale=lambda *inputs: _step(inputs, scale=1.0),
-        scaled_by_d_h_instead_root=lambda *inputs: _step(inputs, scale=1 / (inputs[0].shape[-1] // inputs[1].shape[1])),
-        values_turned_too=lambda *inputs: _step(inputs, v_start=inputs[1].shape[2]),
-        triangle_not_shifted=lambda *inputs: _step(
-            inputs, seen=torch.ones(_sizes(inputs)[0], sum(_sizes(inputs))).tril() == 1
+        values_turned=step(v=turned),
+        shifted_by_n=step(shift=lambda n, m: n),
+        not_shifted=step(shift=lambda n, m: 0),
+        not_shifted_for_chunks=step(shift=lambda n, m: 0 if n > 1 else m),
+        prompt_masked_only=step(shift=lambda n, m: n + m if m else 0),
+        not_masked=step(shift=lambda n, m: n + m),
+        itself_unseen=Wrong(itself_unseen, recognise=empty_rows_aside(itself_unseen, drive_steps)),
+        finite_number=step(hide=lambda scores, mask: scores.masked_fill(~mask, -1e3)),
+        finite_number_off=step(hide=lambda scores, mask: scores - 1e3 * ~mask),
+        over_queries=step(normalise=lambda hidden, mask, scores: hidden.softmax(dim=-2).nan_to_num(0.0)),
+        merged_unswapped=step(merge=lambda heads: heads.reshape(len(heads), heads.shape[2], -1)),
+        split_unswapped=step(split=lambda t, h: t.reshape(len(t), h, t.shape[1], -1)),
+        dealt_out=step(
+            split=lambda t, h: t.unflatten(-1, (-1, h)).permute(0, 3, 1, 2),
+            merge=lambda heads: heads.permute(0, 2, 3, 1).flatten(2),
         ),
-        chunk_without_mask=lambda *inputs: _step(inputs, seen=torch.ones(_sizes(inputs)[0], sum(_sizes(inputs))) == 1),
-        token_that_doesnt_see_itself=Wrong(itself_unseen, recognise=empty_rows_aside(itself_unseen, drive_steps)),
-        appended_after_attending=appended_after_attending,
-        new_tokens_put_before_old=lambda *inputs: _step(inputs, front=True),
-        only_new_tokens_returned=forgets_the_old,
-        new_tokens_not_stored=forgets_the_new,
-        scaled_by_root_d_instead_root_d_h=lambda *inputs: _step(inputs, scale=inputs[0].shape[-1] ** -0.5),
-        no_output_projection=without_output_projection,
+        w_o_transposed=step(weights=lambda w_q, w_k, w_v, w_o: (w_q, w_k, w_v, w_o.mT)),
+        weights_transposed=step(weights=lambda *weights: [w.mT for w in weights]),
+        no_output_projection=step(
+            weights=lambda w_q, w_k, w_v, w_o: (w_q, w_k, w_v, torch.eye(len(w_o), dtype=w_o.dtype))
+        ),
+        appended_afterwards=step(read=lambda keys, values, m: (keys[:, :, :m], values[:, :, :m])),
+        new_before_old=step(join=lambda old, new: torch.cat([new, old], dim=2)),
+        new_returned_only=step(kept=lambda t, m: t[:, :, m:]),
+        new_not_stored=step(kept=lambda t, m: t[:, :, :m]),
     ),
 )

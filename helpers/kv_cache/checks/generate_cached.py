@@ -1,6 +1,7 @@
-"""The check of `generate_cached`."""
+"""New tokens one after the other, each read once."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Generator, Tensor
@@ -33,36 +34,25 @@ def drive_generation(answer, model, prompt: Tensor, n: int):
     return seen.output, calls, read
 
 
+def _calls_and_read(seen) -> tuple[int, int]:
+    """How many calls and tokens more than are needed."""
+    _, calls, read = seen.output
+    _, prompt, n = seen.args
+    return calls - n, read - (prompt.shape[1] + n - 1)
+
+
 def _no_call_too_many(seen) -> bool:
-    _, calls, read = seen.output
-    return calls <= seen.args[2] and read < seen.args[1].shape[1] + seen.args[2]
-
-
-def _one_call_too_many(seen) -> bool:
-    _, calls, read = seen.output
-    return calls == seen.args[2] + 1 and read == seen.args[1].shape[1] + seen.args[2]
-
-
-def _read_again(seen) -> bool:
-    return seen.output[2] > seen.args[1].shape[1] + seen.args[2]
+    calls, read = _calls_and_read(seen)
+    return calls <= 0 and read <= 0
 
 
 def _in_small_calls(seen) -> bool:
-    _, calls, read = seen.output
-    return calls > seen.args[2] and read < seen.args[1].shape[1] + seen.args[2]
-
-
-def one_call_too_many(model, prompt, n) -> Tensor:
-    logits, cache = model(prompt, 0, None)
-    tokens = []
-    for step in range(n):
-        tokens.append(_best(logits))
-        logits, cache = model(tokens[-1], prompt.shape[1] + step, cache)
-    return torch.cat(tokens, dim=1)
+    calls, read = _calls_and_read(seen)
+    return calls > 0 and read <= 0
 
 
 def riddle_model(v: int) -> RandomArg:
-    """A model whose next token depends on every token, on its position and on the order in which the cache holds them."""
+    """A model whose next token depends on all tokens, their positions and the order in which the cache holds them."""
 
     def model(tokens, start, cache) -> tuple[Tensor, Tensor]:
         positions = (start + torch.arange(tokens.shape[1])).expand(tokens.shape)
@@ -94,119 +84,69 @@ def random_prompt(b: int, p: int, v: int) -> RandomArg:
     return RandomArg(lambda g: torch.randint(v, (b, p), generator=g))
 
 
-def _best(logits) -> Tensor:
+def best(logits) -> Tensor:
     return logits[:, -1:].argmax(dim=-1)
 
 
-def _written(model, prompt, n, *, start=0, late=0, row=-1, first=None) -> Tensor:
-    logits, cache = model(prompt, start, None)
-    tokens = [logits[:, row].argmax(dim=-1, keepdim=True)]
-    if first is not None:
-        tokens = [first]
-    for step in range(n - 1):
-        logits, cache = model(tokens[-1], prompt.shape[1] + step + late, cache)
-        tokens.append(_best(logits))
-    return torch.cat(tokens, dim=1)
+def writing(
+    read: Callable = lambda model, prompt: model(prompt, 0, None),
+    pick: Callable = best,
+    place: Callable = lambda prompt, step: prompt.shape[1] + step,
+    handed: Callable = lambda of_prompt, last: last,  # of both caches the one that is handed in
+    last_too: bool = False,  # whether the last token is read
+) -> Callable:
+    """The right answer with some of its steps changed."""
+
+    def generate(model, prompt, n):
+        logits, cache = read(model, prompt)
+        tokens, of_prompt = [pick(logits)], cache
+        for step in range(n if last_too else n - 1):
+            logits, cache = model(tokens[-1], place(prompt, step), handed(of_prompt, cache))
+            tokens.append(pick(logits))
+        return torch.cat(tokens[:n], dim=1)
+
+    return generate
 
 
-def without_a_cache(model, prompt, n) -> Tensor:
-    tokens = prompt
-    for _ in range(n):
-        tokens = torch.cat([tokens, _best(model(tokens, 0, None)[0])], dim=1)
-    return tokens[:, prompt.shape[1] :]
+right = writing()
 
 
-def everything_again(model, prompt, n) -> Tensor:
-    tokens, cache = prompt, None
-    for _ in range(n):
-        logits, cache = model(tokens, 0, cache)
-        tokens = torch.cat([tokens, _best(logits)], dim=1)
-    return tokens[:, prompt.shape[1] :]
-
-
-def prompt_by_tokens(model, prompt, n) -> Tensor:
+def token_by_token(model, prompt):
     cache = None
     for place in range(prompt.shape[1]):
         logits, cache = model(prompt[:, place : place + 1], place, cache)
-    tokens = [_best(logits)]
-    for step in range(n - 1):
-        logits, cache = model(tokens[-1], prompt.shape[1] + step, cache)
-        tokens.append(_best(logits))
-    return torch.cat(tokens, dim=1)
+    return logits, cache
 
 
-def prompt_backwards(model, prompt, n) -> Tensor:
-    return _written(model, prompt.flip(1), n)
-
-
-def forgets_the_cache(model, prompt, n) -> Tensor:
-    token, tokens = _best(model(prompt, 0, None)[0]), []
-    for step in range(n):
-        tokens.append(token)
-        token = _best(model(token, prompt.shape[1] + step, None)[0])
-    return torch.cat(tokens, dim=1)
-
-
-def old_cache_for_ever(model, prompt, n) -> Tensor:
+def first_row(model, prompt):
     logits, cache = model(prompt, 0, None)
-    tokens = [_best(logits)]
-    for step in range(n - 1):
-        logits, _ = model(tokens[-1], prompt.shape[1] + step, cache)
-        tokens.append(_best(logits))
-    return torch.cat(tokens, dim=1)
+    return logits[:, :1], cache
 
 
-def last_prompt_token_twice(model, prompt, n) -> Tensor:
+def all_again(handed: Callable) -> Callable:
+    """All tokens are read in every step. handed: the cache that is handed in."""
+
+    def generate(model, prompt, n):
+        tokens, cache = prompt, None
+        for _ in range(n):
+            logits, cache = model(tokens, 0, handed(cache))
+            tokens = torch.cat([tokens, best(logits)], dim=1)
+        return tokens[:, prompt.shape[1] :]
+
+    return generate
+
+
+def last_prompt_token_twice(model, prompt, n):
     _, cache = model(prompt, 0, None)
-    token, tokens = prompt[:, -1:], []
+    tokens = [prompt[:, -1:]]
     for step in range(n):
-        logits, cache = model(token, prompt.shape[1] + step, cache)
-        token = _best(logits)
-        tokens.append(token)
-    return torch.cat(tokens, dim=1)
+        logits, cache = model(tokens[-1], prompt.shape[1] + step, cache)
+        tokens.append(best(logits))
+    return torch.cat(tokens[1:], dim=1)
 
 
-def start_stays(model, prompt, n) -> Tensor:
-    logits, cache = model(prompt, 0, None)
-    tokens = [_best(logits)]
-    for _ in range(n - 1):
-        logits, cache = model(tokens[-1], prompt.shape[1], cache)
-        tokens.append(_best(logits))
-    return torch.cat(tokens, dim=1)
-
-
-def start_at_zero(model, prompt, n) -> Tensor:
-    logits, cache = model(prompt, 0, None)
-    tokens = [_best(logits)]
-    for step in range(n - 1):
-        logits, cache = model(tokens[-1], step, cache)
-        tokens.append(_best(logits))
-    return torch.cat(tokens, dim=1)
-
-
-def one_tensor_for_all(model, prompt, n) -> Tensor:
-    return _written(model, prompt, n)[:, -1:].expand(-1, n).clone()
-
-
-def the_same_for_the_whole_batch(model, prompt, n) -> Tensor:
-    logits, cache = model(prompt, 0, None)
-    tokens = []
-    for step in range(n):
-        best = logits[:, -1].argmax() % logits.shape[-1]
-        tokens.append(best.expand(len(prompt), 1))
-        if step < n - 1:
-            logits, cache = model(tokens[-1], prompt.shape[1] + step, cache)
-    return torch.cat(tokens, dim=1)
-
-
-def tokens_as_floats(model, prompt, n) -> Tensor:
-    tokens = torch.zeros(len(prompt), n)
-    tokens[:] = _written(model, prompt, n)
-    return tokens
-
-
-def not_with_one_token(model, prompt, n) -> Tensor:
-    tokens = _written(model, prompt, n)
+def not_with_one_token(model, prompt, n):
+    tokens = right(model, prompt, n)
     return torch.cat([tokens[:, :1], torch.stack(list(tokens[:, 1:].unbind(1)), dim=1)], dim=1)
 
 
@@ -219,7 +159,7 @@ generate_cached = Check(
             "every token read once",
             _no_call_too_many,
             "The model has p + n − 1 tokens to read, in n calls: the prompt, then every new token but the last.",
-        ),
+        )
     ],
     cases=[
         explicit_case("a prompt of 4, 6 new tokens", riddle_model(101), random_prompt(2, 4, 101), 6),
@@ -230,26 +170,26 @@ generate_cached = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        no_cache_at_all=Wrong(without_a_cache, cost=_read_again),
-        everything_read_again_into_cache=everything_again,
-        prompt_read_token_by_token=Wrong(prompt_by_tokens, cost=_in_small_calls),
-        last_token_read_too=Wrong(one_call_too_many, cost=_one_call_too_many),
-        prompt_backwards=prompt_backwards,
-        cache_not_handed_back=forgets_the_cache,
-        always_prompts_cache=old_cache_for_ever,
-        last_prompt_token_read_twice=last_prompt_token_twice,
-        position_off_by_one=lambda model, prompt, n: _written(model, prompt, n, late=1),
-        batch_taken_prompts_length=lambda model, prompt, n: _written(
-            model, prompt, n, late=len(prompt) - prompt.shape[1]
+        no_cache=Wrong(all_again(lambda cache: None), cost=lambda seen: _calls_and_read(seen)[1] > 1),
+        all_read_again=all_again(lambda cache: cache),
+        token_by_token=Wrong(writing(read=token_by_token), cost=_in_small_calls),
+        last_token_read=Wrong(writing(last_too=True), cost=lambda seen: _calls_and_read(seen) == (1, 1)),
+        backwards=writing(read=lambda model, prompt: model(prompt.flip(1), 0, None)),
+        cache_not_handed_back=writing(handed=lambda of_prompt, last: None, last_too=True),
+        prompts_cache=writing(handed=lambda of_prompt, last: of_prompt),
+        read_twice=last_prompt_token_twice,
+        off_by_one=writing(place=lambda prompt, step: prompt.shape[1] + step + 1),
+        batch_for_length=writing(place=lambda prompt, step: len(prompt) + step),
+        position_stays=writing(place=lambda prompt, step: prompt.shape[1]),
+        begins_again=writing(place=lambda prompt, step: step),
+        first_row=writing(read=first_row),
+        first_left_out=lambda model, prompt, n: right(model, prompt, n + 1)[:, 1:],
+        one_tensor=lambda model, prompt, n: right(model, prompt, n)[:, -1:].expand(-1, n).clone(),
+        one_token_for_all=writing(
+            pick=lambda logits: (logits[:, -1].argmax() % logits.shape[-1]).expand(len(logits), 1)
         ),
-        position_that_stays=start_stays,
-        positions_that_begin_again_after_prompt=start_at_zero,
-        first_row_logits=lambda model, prompt, n: _written(model, prompt, n, row=0),
-        first_new_token_left_out=lambda model, prompt, n: _written(model, prompt, n + 1)[:, 1:],
-        one_tensor_all_tokens=one_tensor_for_all,
-        one_token_whole_batch=the_same_for_the_whole_batch,
-        tokens_that_come_as_floats=tokens_as_floats,
-        error_n_1=Wrong(not_with_one_token, raises="RuntimeError"),
-        prompt_returned_too=lambda model, prompt, n: torch.cat([prompt, _written(model, prompt, n)], dim=1),
+        floats=lambda model, prompt, n: right(model, prompt, n).float(),
+        error_for_n_1=Wrong(not_with_one_token, raises="RuntimeError"),
+        prompt_too=lambda model, prompt, n: torch.cat([prompt, right(model, prompt, n)], dim=1),
     ),
 )

@@ -1,14 +1,16 @@
-"""The check of `KVCache`."""
+"""Room for keys and values, made once, into which every append writes."""
+
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from helpers.engine.cases import Case, RandomArg, explicit_case
-from helpers.engine.check import Check, Misconception
+from helpers.engine.check import Check
 from helpers.engine.compare import Message
 from helpers.engine.drivers import Stopped, call, observe, unpack
 from helpers.engine.observe import Observation, StudentError
-from helpers.engine.wrong_answers import Wrong, wrong_answers
+from helpers.engine.wrong_answers import Wrong, with_methods, wrong_answers
 
 from .. import cache as reference
 
@@ -20,14 +22,15 @@ COPIES = {"cat", "stack", "constant_pad_nd"}  # operations that make a longer te
 def drive_cache(
     cls, sizes: tuple[int, ...], steps: list[tuple[int, Tensor, Tensor]], frugal: bool, room: torch.dtype | None = None
 ) -> tuple | str:
-    """Two caches, made first and then used in turn: what each append returns, the lengths, in which dtype, and (frugal) how it was done.
-    After each append the caller writes other numbers into k and v.
-    room: another dtype than that of the tokens; then the one question is in which dtype all come out after each append."""
+    """Two caches, made first and then used in turn: what each append returns, the lengths, in which dtype, and (frugal)
+    how it was done. After each append the caller writes other numbers into k and v.
+
+    room: another dtype than that of the tokens; then the one question is in which dtype all come out after each append.
+    """
     if room:
         append = call(cls, *sizes, room).append
-        return tuple(
-            _dtype_of_the_room(append, *pair, room) for pair in (steps[0][1:], [t.to(room) for t in steps[1][1:]])
-        )
+        pairs = steps[0][1:], [t.to(room) for t in steps[1][1:]]
+        return tuple(_dtype_of_the_room(append, *pair, room) for pair in pairs)
     caches = [call(cls, *sizes, steps[0][1].dtype) for _ in range(2)]
     stored, told, manner, dtype = [0, 0], [], Message("an append copies nothing that is old"), SAME_DTYPE
     for which, k, v in steps:
@@ -40,11 +43,8 @@ def drive_cache(
                 manner = _manner(seen, k) or manner
             stored[which] += k.shape[2]
             dtype = next((_changed(k.dtype, part) for part in _pair(seen.output) if _changed(k.dtype, part)), dtype)
-        told += (
-            _pair(seen.output)
-            if fits
-            else [Message(f"a {seen.error.kind} when they don't fit" if seen.error else "no error when they don't fit")]
-        )
+        refused = Message(f"{f'a {seen.error.kind}' if seen.error else 'no error'} when they don't fit")
+        told += _pair(seen.output) if fits else [refused]
     return (*told, *(cache.length for cache in caches), dtype, manner)
 
 
@@ -65,7 +65,7 @@ def _dtype_of_the_room(append, k: Tensor, v: Tensor, room: torch.dtype) -> str:
 
 
 def _manner(seen: Observation, k: Tensor) -> str:
-    """How old tokens were copied, if they were. An append need make nothing that is larger than the new keys and values."""
+    """How old tokens were copied, if they were. An append need make nothing larger than the new keys and values."""
     if COPIES & seen.operations.keys():
         return Message("an append joins the old tensor and the new, so it copies all that is old")
     return Message(
@@ -85,17 +85,9 @@ def _pair(output) -> list:
 
 
 def cache_steps(
-    label: str,
-    *chunks: tuple[int, int],
-    b: int = 2,
-    h: int = 3,
-    capacity: int = 9,
-    d_h: int = 4,
-    dtype=torch.float32,
-    frugal: bool = False,
-    room: torch.dtype | None = None,
+    label: str, *chunks: tuple[int, int], b=2, h=3, capacity=9, d_h=4, dtype=torch.float32, frugal=False, room=None
 ) -> Case:
-    """chunks: (which cache, how many tokens). frugal: what is old may not be copied. room: its dtype, where it isn't that of the tokens."""
+    """chunks: (which cache, how many tokens). frugal: nothing old may be copied. room: its dtype, if another."""
 
     def draw(generator: torch.Generator) -> list:
         return [(which, *torch.randn(2, b, h, n, d_h, generator=generator, dtype=dtype)) for which, n in chunks]
@@ -103,15 +95,14 @@ def cache_steps(
     return explicit_case(label, (b, h, capacity, d_h), RandomArg(draw), frugal, room)
 
 
-class _Cache:
-    """Right, in small steps: each slip below changes one."""
+class Cache:
+    """Right, in small steps: wrong caches have others in their place."""
 
-    def __init__(self, b, h, capacity, d_h, dtype=torch.float32) -> None:
+    def __init__(self, b, h, capacity, d_h, dtype=torch.float32):
         self.capacity, self.length = capacity, 0
-        self.keys = torch.zeros(b, h, capacity, d_h, dtype=dtype)
-        self.values = torch.zeros(b, h, capacity, d_h, dtype=dtype)
+        self.keys, self.values = self.rooms((b, h, capacity, d_h), dtype)
 
-    def append(self, k, v) -> tuple[Tensor, Tensor]:
+    def append(self, k, v):
         if self.is_full(k.shape[2]):
             raise ValueError("The cache is full.")
         self.write(self.keys, k)
@@ -119,214 +110,93 @@ class _Cache:
         self.length += k.shape[2]
         return self.read(self.keys), self.read(self.values)
 
-    def is_full(self, n) -> bool:
+    def rooms(self, sizes, dtype):
+        return [torch.zeros(sizes, dtype=dtype) for _ in range(2)]
+
+    def is_full(self, n):
         return self.length + n > self.capacity
 
-    def write(self, room, new) -> None:
+    def write(self, room, new):
         room[:, :, self.length : self.length + new.shape[2]] = new
 
-    def read(self, room) -> Tensor:
+    def read(self, room):
         return room[:, :, : self.length]
 
 
-class OverwritesTheFirst(_Cache):
-    def write(self, room, new) -> None:
-        room[:, :, : new.shape[2]] = new
+cache = partial(with_methods, Cache)
 
 
-class ReturnsUnusedSlots(_Cache):
-    def read(self, room) -> Tensor:
-        return room
+class OneRoomForAll(Cache):
+    kept = {}
+
+    def rooms(self, sizes, dtype):
+        return self.kept.setdefault((sizes, dtype), super().rooms(sizes, dtype))
 
 
-class ReturnsTheNewOnly(_Cache):
-    def append(self, k, v) -> tuple[Tensor, Tensor]:
-        super().append(k, v)
+def overwritten(self, room, new):
+    room[:, :, : new.shape[2]] = new
+
+
+def one_step_an_append(self, k, v):
+    before = self.length
+    Cache.append(self, k, v)
+    self.length = before + 1
+    return self.read(self.keys), self.read(self.values)
+
+
+def joining(axis=2, copied=False):
+    """copied: the first tokens too."""
+
+    def append(self, k, v):
+        n = k.shape[2]
+        if self.is_full(n):
+            raise ValueError("The cache is full.")
+        if self.length or copied:
+            k, v = torch.cat([self.keys, k], dim=axis), torch.cat([self.values, v], dim=axis)
+        self.keys, self.values = k, v
+        self.length += n
         return k, v
 
-
-class OneRoomForAll(_Cache):
-    rooms = {}
-
-    def __init__(self, b, h, capacity, d_h, dtype=torch.float32) -> None:
-        self.capacity, self.length = capacity, 0
-        size = (b, h, capacity, d_h, dtype)
-        if size not in self.rooms:
-            self.rooms[size] = (
-                torch.zeros(b, h, capacity, d_h, dtype=dtype),
-                torch.zeros(b, h, capacity, d_h, dtype=dtype),
-            )
-        self.keys, self.values = self.rooms[size]
+    return append
 
 
-class KeysAndValuesInOneRoom(_Cache):
-    def __init__(self, b, h, capacity, d_h, dtype=torch.float32) -> None:
-        super().__init__(b, h, capacity, d_h, dtype)
-        self.keys = self.values
+def nothing_yet(self, sizes, dtype):
+    b, h, _, d_h = sizes
+    return torch.zeros(2, b, h, 0, d_h, dtype=dtype)
 
 
-class OneSequenceForAll(_Cache):
-    def __init__(self, b, h, capacity, d_h, dtype=torch.float32) -> None:
-        super().__init__(1, h, capacity, d_h, dtype)
-        self.keys, self.values = (room.expand(b, -1, -1, -1) for room in (self.keys, self.values))
+def room_at_the_first_append(self, k, v):
+    if self.length == 0:
+        self.keys, self.values = (t.new_zeros(*t.shape[:2], self.capacity, t.shape[3]) for t in (k, v))
+    return Cache.append(self, k, v)
 
 
-class OneStepAnAppend(_Cache):
-    def append(self, k, v) -> tuple[Tensor, Tensor]:
-        before = self.length
-        super().append(k, v)
-        self.length = before + 1
-        return self.read(self.keys), self.read(self.values)
+def length_moved_first(self, k, v):
+    self.length += k.shape[2]
+    if self.length > self.capacity:
+        raise ValueError("The cache is full.")
+    before = self.length - k.shape[2]
+    self.keys[:, :, before : self.length], self.values[:, :, before : self.length] = k, v
+    return self.read(self.keys), self.read(self.values)
 
 
-class NewestFirst(_Cache):
-    def read(self, room) -> Tensor:
-        return room[:, :, : self.length].flip(2)
+def left_to_pytorch(self, k, v):
+    try:
+        return Cache.append(self, k, v)
+    except RuntimeError:
+        raise ValueError("The cache is full.") from None
 
 
-class Swapped(_Cache):
-    def append(self, k, v) -> tuple[Tensor, Tensor]:
-        return super().append(v, k)
+def cut_to_fit(self, k, v):
+    room = self.capacity - self.length
+    return Cache.append(self, k[:, :, :room], v[:, :, :room])
 
 
-class Joined(_Cache):
-    def __init__(self, b, h, capacity, d_h, dtype=torch.float32) -> None:
-        self.capacity, self.length = capacity, 0
-        self.keys, self.values = torch.zeros(2, b, h, 0, d_h, dtype=dtype)
-
-    def append(self, k, v) -> tuple[Tensor, Tensor]:
-        if self.is_full(k.shape[2]):
-            raise ValueError("The cache is full.")
-        self.keys, self.values = torch.cat([self.keys, k], dim=2), torch.cat([self.values, v], dim=2)
-        self.length += k.shape[2]
-        return self.keys, self.values
-
-
-class JoinedToTheFirst(Joined):
-    """The first tokens are kept as they came."""
-
-    def append(self, k, v) -> tuple[Tensor, Tensor]:
-        if self.length or self.is_full(k.shape[2]):
-            return super().append(k, v)
-        self.keys, self.values, self.length = k, v, k.shape[2]
-        return k, v
-
-
-class JoinedAlongTheHeads(Joined):
-    def __init__(self, b, h, capacity, d_h, dtype=torch.float32) -> None:
-        self.capacity, self.length, self.keys = capacity, 0, None
-
-    def append(self, k, v) -> tuple[Tensor, Tensor]:
-        if self.is_full(k.shape[2]):
-            raise ValueError("The cache is full.")
-        self.keys = k if self.keys is None else torch.cat([self.keys, k], dim=1)
-        self.values = v if self.length == 0 else torch.cat([self.values, v], dim=1)
-        self.length += k.shape[2]
-        return self.keys, self.values
-
-
-class FullOneTooEarly(_Cache):
-    def is_full(self, n) -> bool:
-        return self.length + n >= self.capacity
-
-
-class NoErrorOfItsOwn(_Cache):
-    def is_full(self, n) -> bool:
-        return False
-
-
-class SilentlyFull(_Cache):
-    def append(self, k, v) -> tuple[Tensor, Tensor]:
-        room = self.capacity - self.length
-        return super().append(k[:, :, :room], v[:, :, :room])
-
-
-class CopyReturned(_Cache):
-    def read(self, room) -> Tensor:
-        return room[:, :, : self.length].clone()
-
-
-class MadeContiguous(_Cache):
-    """A copy of all that is old, except where the room is full or there is one head only."""
-
-    def read(self, room) -> Tensor:
-        return room[:, :, : self.length].contiguous()
-
-
-class FixedDtype(_Cache):
-    def __init__(self, b, h, capacity, d_h, dtype=torch.float32) -> None:
-        super().__init__(b, h, capacity, d_h)
-
-
-class ValuesInFloat32(_Cache):
-    def __init__(self, b, h, capacity, d_h, dtype=torch.float32) -> None:
-        super().__init__(b, h, capacity, d_h, dtype)
-        self.values = self.values.float()
-
-
-class KeysInFloat32(_Cache):
-    def __init__(self, b, h, capacity, d_h, dtype=torch.float32) -> None:
-        super().__init__(b, h, capacity, d_h, dtype)
-        self.keys = self.keys.float()
-
-
-class RoomMadeLater(_Cache):
-    """The room is made at the first append, in the dtype of what comes."""
-
-    def __init__(self, b, h, capacity, d_h, dtype=torch.float32) -> None:
-        self.capacity, self.length = capacity, 0
-        self.keys = self.values = None
-
-    def append(self, k, v) -> tuple[Tensor, Tensor]:
-        if self.keys is None:
-            self.keys, self.values = (t.new_zeros(*t.shape[:2], self.capacity, t.shape[3]) for t in (k, v))
-        return super().append(k, v)
-
-
-class ConvertedToTheNewTokens(_Cache):
-    def append(self, k, v) -> tuple[Tensor, Tensor]:
-        return tuple(part.to(k.dtype) for part in super().append(k, v))
-
-
-class LengthMovedFirst(_Cache):
-    def append(self, k, v) -> tuple[Tensor, Tensor]:
-        self.length += k.shape[2]
-        if self.length > self.capacity:
-            raise ValueError("The cache is full.")
-        before = self.length - k.shape[2]
-        self.keys[:, :, before : self.length], self.values[:, :, before : self.length] = k, v
-        return self.read(self.keys), self.read(self.values)
-
-
-class LeftToPyTorch(_Cache):
-    def is_full(self, n) -> bool:
-        return False
-
-    def append(self, k, v) -> tuple[Tensor, Tensor]:
-        try:
-            return super().append(k, v)
-        except RuntimeError:
-            raise ValueError("The cache is full.") from None
-
-
-class FullOnlyWhenNothingIsLeft(_Cache):
-    def append(self, k, v) -> tuple[Tensor, Tensor]:
-        if self.length == self.capacity:
-            raise ValueError("The cache is full.")
-        return super().append(k, v)
-
-    def is_full(self, n) -> bool:
-        return False
-
-
-class HalfStored(_Cache):
-    def append(self, k, v) -> tuple[Tensor, Tensor]:
-        too_many = self.is_full(k.shape[2])
-        room = self.capacity - self.length
-        found = super().append(k[:, :, :room], v[:, :, :room])
-        if too_many:
-            raise ValueError("The cache is full.")
-        return found
+def half_stored(self, k, v):
+    too_many, found = self.is_full(k.shape[2]), cut_to_fit(self, k, v)
+    if too_many:
+        raise ValueError("The cache is full.")
+    return found
 
 
 KVCache = Check(
@@ -355,37 +225,36 @@ KVCache = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        *(
-            Misconception(
-                f"dtype forgotten for the {which}",
-                slip,
-                f"Your room for the {which} is float32, whatever `dtype` is: {which} of another dtype are converted. Make both rooms with `dtype=dtype`.",
-            )
-            for which, slip in (("keys", KeysInFloat32), ("values", ValuesInFloat32))
+        keys_in_float32=cache(rooms=lambda self, sizes, dtype: [torch.zeros(sizes), torch.zeros(sizes, dtype=dtype)]),
+        values_in_float32=cache(rooms=lambda self, sizes, dtype: [torch.zeros(sizes, dtype=dtype), torch.zeros(sizes)]),
+        overwritten=cache(write=overwritten),
+        unused_slots=cache(read=lambda self, room: room),
+        new_tokens_only=cache(append=lambda self, k, v: Cache.append(self, k, v) and (k, v)),
+        one_room_for_all=OneRoomForAll,
+        keys_are_values=cache(rooms=lambda self, sizes, dtype: [torch.zeros(sizes, dtype=dtype)] * 2),
+        one_sequence_for_all=Wrong(
+            cache(
+                rooms=lambda self, sizes, dtype: torch.zeros(2, 1, *sizes[1:], dtype=dtype).expand(2, *sizes).unbind()
+            ),
+            raises="RuntimeError",
         ),
-        position_0_overwritten=OverwritesTheFirst,
-        unused_slots_returned=ReturnsUnusedSlots,
-        only_new_tokens_returned=ReturnsTheNewOnly,
-        one_room_all_instances=OneRoomForAll,
-        keys_values_one_room=KeysAndValuesInOneRoom,
-        one_room_all_sequences_batch=Wrong(OneSequenceForAll, raises="RuntimeError"),
-        length_grows_by_1_per_append=OneStepAnAppend,
-        newest_first=NewestFirst,
-        keys_values_swapped=Swapped,
-        joined_along_wrong_axis=Wrong(JoinedAlongTheHeads, raises="RuntimeError"),
-        grown_by_concatenation=Joined,
-        first_tokens_kept_as_view=JoinedToTheFirst,
-        contiguous_copy_returned=MadeContiguous,
-        copy_returned_instead_view=CopyReturned,
-        dtype_forgotten=FixedDtype,
-        room_dtype_first_tokens=RoomMadeLater,
-        all_converted_dtype_new_tokens=ConvertedToTheNewTokens,
-        length_moved_before_check=Wrong(LengthMovedFirst, raises="ValueError"),
-        valueerror_only_where_pytorch_complains=LeftToPyTorch,
-        refused_only_when_every_slot_taken=FullOnlyWhenNothingIsLeft,
-        full_one_token_too_early=Wrong(FullOneTooEarly, raises="ValueError"),
-        no_clear_error_when_full=NoErrorOfItsOwn,
-        what_doesnt_fit_dropped_silence=SilentlyFull,
-        error_after_part_was_stored=Wrong(HalfStored, raises="ValueError"),
+        one_step_an_append=cache(append=one_step_an_append),
+        newest_first=cache(read=lambda self, room: room[:, :, : self.length].flip(2)),
+        swapped=cache(append=lambda self, k, v: Cache.append(self, v, k)),
+        joined_along_heads=Wrong(cache(append=joining(axis=1)), raises="RuntimeError"),
+        joined=cache(rooms=nothing_yet, append=joining(copied=True)),
+        first_kept_as_view=cache(append=joining()),
+        contiguous=cache(read=lambda self, room: room[:, :, : self.length].contiguous()),
+        copied=cache(read=lambda self, room: room[:, :, : self.length].clone()),
+        dtype_forgotten=cache(rooms=lambda self, sizes, dtype: Cache.rooms(self, sizes, torch.float32)),
+        dtype_of_tokens=cache(append=room_at_the_first_append),
+        converted=cache(append=lambda self, k, v: tuple(part.to(k.dtype) for part in Cache.append(self, k, v))),
+        length_moved_first=Wrong(cache(append=length_moved_first), raises="ValueError"),
+        left_to_pytorch=cache(is_full=lambda self, n: False, append=left_to_pytorch),
+        full_at_the_end=cache(is_full=lambda self, n: self.length == self.capacity),
+        full_too_early=Wrong(cache(is_full=lambda self, n: self.length + n >= self.capacity), raises="ValueError"),
+        no_own_error=cache(is_full=lambda self, n: False),
+        dropped_in_silence=cache(append=cut_to_fit),
+        half_stored=Wrong(cache(append=half_stored), raises="ValueError"),
     ),
 )

@@ -1,6 +1,8 @@
-"""The check of `mqa_gqa_cache`."""
+"""A decoding step with fewer heads of keys and values than of queries."""
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -9,7 +11,9 @@ from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check
 from helpers.engine.compare import Message
 from helpers.engine.drivers import unpack, watch
-from helpers.engine.wrong_answers import Wrong, wrong_answers
+from helpers.engine.families.scale import Scale
+from helpers.engine.steps import Attention, attend
+from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
 from .. import decoding
 from .decoding import empty_rows_aside, hand_on
@@ -28,15 +32,10 @@ def drive_groups(answer, q: Tensor, k: Tensor, v: Tensor, chunks: tuple[int, ...
         out, keys, values = unpack(seen.output, "outputs", "keys", "values")
         outputs.append(out)
         if not all(isinstance(part, Tensor) and part.shape == shape for part in (keys, values)):
-            return (
-                Message(f"{_shape(keys)} and {_shape(values)} come back as keys and values, not {shape}"),
-                None,
-                None,
-                None,
-            )
-    right = all(
-        isinstance(out, Tensor) and out.shape == part.shape for out, part in zip(outputs, q.split(chunks, dim=2))
-    )
+            told = f"{_shape(keys)} and {_shape(values)} come back as keys and values, not {shape}"
+            return Message(told), None, None, None
+    pairs = zip(outputs, q.split(chunks, dim=2))
+    right = all(isinstance(out, Tensor) and out.shape == part.shape for out, part in pairs)
     return Message("h_kv heads are stored"), torch.cat(outputs, dim=2) if right else tuple(outputs), keys, values
 
 
@@ -51,58 +50,43 @@ def grouped_heads(label: str, *chunks: int, h: int, h_kv: int, b: int = 2, d_h: 
     return explicit_case(label, normal(h, 2.0), normal(h_kv), normal(h_kv), chunks)
 
 
-def _grouped_step(
-    inputs, spread, masked=True, shift=None, scale=None, spread_values=None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """spread: makes h heads of h_kv; spread_values: the same where it is another way for the values."""
-    q, k, v, keys, values = inputs
-    keys, values = torch.cat([keys, k], dim=2), torch.cat([values, v], dim=2)
-    n, m = q.shape[2], keys.shape[2]
-    seen = torch.ones(n, m).tril(shift if shift is not None else m - n if masked else m) == 1
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
-    scores = (q @ spread(keys, q.shape[1]).mT * scale).masked_fill(~seen, -torch.inf)
-    return scores.softmax(dim=-1) @ (spread_values or spread)(values, q.shape[1]), keys, values
-
-
-def _old_tokens(inputs) -> int:
-    return inputs[3].shape[2]
-
-
-def triangle_for_chunks_only(*inputs) -> tuple[Tensor, Tensor, Tensor]:
-    """The triangle stands at the upper left; a single token gets no mask."""
-    return _grouped_step(inputs, _in_groups, shift=0 if inputs[0].shape[2] > 1 else _old_tokens(inputs))
-
-
-def itself_unseen_in_groups(*inputs) -> tuple[Tensor, Tensor, Tensor]:
-    return _grouped_step(inputs, _in_groups, shift=_old_tokens(inputs) - 1)
-
-
-def _in_groups(t, h) -> Tensor:
+def in_groups(t, h):
     return t.repeat_interleave(h // t.shape[1], dim=1)
 
 
-def _in_turn(t, h) -> Tensor:
+def in_turn(t, h):
     return t.repeat(1, h // t.shape[1], 1, 1)
 
 
-def _first_for_all(t, h) -> Tensor:
-    return t[:, :1].expand(-1, h, -1, -1)
+@dataclass(frozen=True)
+class Grouped(Attention):
+    """n new tokens after m old ones."""
+
+    queries: Callable = lambda q, h_kv: q
+    given: Callable = lambda t, h: t  # new and old keys and values, before they are joined
+    spread: Callable = in_groups  # (keys, h) → h heads of h_kv
+    spread_values: Callable | None = None  # where it is another way than that of the keys
+    shift: Callable = lambda n, m: m  # of the triangle
+    kept: Callable = lambda t, m: t
 
 
-def _mean_for_all(t, h) -> Tensor:
-    return t.mean(dim=1, keepdim=True).expand(-1, h, -1, -1)
+def grouped(**changed) -> Callable:
+    """A decoding step with these steps of its own changed."""
+    steps = Grouped(**changed)
+
+    def answer(q, k, v, keys, values):
+        (_, h, n, _), m = q.shape, keys.shape[2]
+        k, v, keys, values = (steps.given(t, h) for t in (k, v, keys, values))
+        keys, values = torch.cat([keys, k], dim=2), torch.cat([values, v], dim=2)
+        q, spread_values = steps.queries(q, k.shape[1]), steps.spread_values or steps.spread
+        mask = torch.ones(n, m + n).tril(steps.shift(n, m)) == 1
+        output, _ = attend(steps, q, steps.spread(keys, q.shape[1]), spread_values(values, q.shape[1]), mask)
+        return output, steps.kept(keys, m), steps.kept(values, m)
+
+    return answer
 
 
-def _reversed_groups(t, h) -> Tensor:
-    return t.flip(1).repeat_interleave(h // t.shape[1], dim=1)
-
-
-def mask_for_the_prompt_only(*inputs) -> tuple[Tensor, Tensor, Tensor]:
-    n, m = inputs[0].shape[2], _old_tokens(inputs)
-    return _grouped_step(inputs, _in_groups, shift=m + n if m else 0)
-
-
-def rows_of_the_mask_in_turn(q, k, v, keys, values) -> tuple[Tensor, Tensor, Tensor]:
+def rows_of_the_mask_in_turn(q, k, v, keys, values):
     """A group's queries are laid one head below the other, the mask's rows are repeated one by one."""
     (b, h, n, d_h), h_kv, m = q.shape, k.shape[1], keys.shape[2]
     keys, values = torch.cat([keys, k], dim=2), torch.cat([values, v], dim=2)
@@ -111,22 +95,7 @@ def rows_of_the_mask_in_turn(q, k, v, keys, values) -> tuple[Tensor, Tensor, Ten
     return (scores.masked_fill(~seen, -torch.inf).softmax(dim=-1) @ values).reshape(b, h, n, -1), keys, values
 
 
-def repeated_h_kv_times(q, k, v, keys, values) -> tuple[Tensor, Tensor, Tensor]:
-    return _grouped_step((q, k, v, keys, values), lambda t, h: t.repeat_interleave(t.shape[1], dim=1))
-
-
-def nothing_stored(q, k, v, keys, values) -> tuple[Tensor, Tensor, Tensor]:
-    return _grouped_step((q, k, v, keys, values), _in_groups)[0], keys, values
-
-
-def stores_all_heads(q, k, v, keys, values) -> tuple[Tensor, Tensor, Tensor]:
-    keys, values = (_in_groups(t, q.shape[1]) for t in (keys, values))
-    return _grouped_step((q, _in_groups(k, q.shape[1]), _in_groups(v, q.shape[1]), keys, values), _in_groups)
-
-
-def one_query_a_group(q, k, v, keys, values) -> tuple[Tensor, Tensor, Tensor]:
-    return _grouped_step((q[:, :: q.shape[1] // k.shape[1]], k, v, keys, values), _in_groups)
-
+itself_unseen = grouped(shift=lambda n, m: m - 1)
 
 mqa_gqa_cache = Check(
     exercise="mqa_gqa_cache",
@@ -154,24 +123,24 @@ mqa_gqa_cache = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        key_over_value_heads_turn=lambda *inputs: _grouped_step(inputs, _in_turn),
-        values_turn_keys_groups=lambda *inputs: _grouped_step(inputs, _in_groups, spread_values=_in_turn),
-        keys_turn_values_groups=lambda *inputs: _grouped_step(inputs, _in_turn, spread_values=_in_groups),
-        first_key_over_value_head_all=lambda *inputs: _grouped_step(inputs, _first_for_all),
-        mean_key_over_value_heads=lambda *inputs: _grouped_step(inputs, _mean_for_all),
-        groups_wrong_way_round=lambda *inputs: _grouped_step(inputs, _reversed_groups),
-        all_h_heads_stored=stores_all_heads,
-        repeated_h_kv_times=Wrong(repeated_h_kv_times, raises="RuntimeError"),
-        triangle_at_upper_left=lambda *inputs: _grouped_step(inputs, _in_groups, shift=0),
-        triangle_at_upper_left_chunks_only=triangle_for_chunks_only,
-        token_that_doesnt_see_itself=Wrong(
-            itself_unseen_in_groups, recognise=empty_rows_aside(itself_unseen_in_groups, drive_groups)
+        *slips(grouped, Scale.none),
+        in_turn=grouped(spread=in_turn),
+        values_in_turn=grouped(spread_values=in_turn),
+        keys_in_turn=grouped(spread=in_turn, spread_values=in_groups),
+        first_for_all=grouped(spread=lambda t, h: t[:, :1].expand(-1, h, -1, -1)),
+        mean_for_all=grouped(spread=lambda t, h: t.mean(dim=1, keepdim=True).expand(-1, h, -1, -1)),
+        reversed=grouped(spread=lambda t, h: in_groups(t.flip(1), h)),
+        all_stored=grouped(given=in_groups),
+        repeated_h_kv_times=Wrong(
+            grouped(spread=lambda t, h: t.repeat_interleave(t.shape[1], dim=1)), raises="RuntimeError"
         ),
-        no_scale=lambda *inputs: _grouped_step(inputs, _in_groups, scale=1.0),
-        new_tokens_not_stored=nothing_stored,
-        mask_prompt_only=mask_for_the_prompt_only,
-        masks_rows_another_order_than_queries=rows_of_the_mask_in_turn,
-        one_query_head_per_group=one_query_a_group,
-        chunk_without_mask=lambda *inputs: _grouped_step(inputs, _in_groups, masked=False),
+        not_shifted=grouped(shift=lambda n, m: 0),
+        not_shifted_for_chunks=grouped(shift=lambda n, m: 0 if n > 1 else m),
+        itself_unseen=Wrong(itself_unseen, recognise=empty_rows_aside(itself_unseen, drive_groups)),
+        not_stored=grouped(kept=lambda t, m: t[:, :, :m]),
+        prompt_masked_only=grouped(shift=lambda n, m: m + n if m else 0),
+        mask_in_another_order=rows_of_the_mask_in_turn,
+        one_query_a_group=grouped(queries=lambda q, h_kv: q[:, :: q.shape[1] // h_kv]),
+        not_masked=grouped(shift=lambda n, m: m + n),
     ),
 )

@@ -1,4 +1,4 @@
-"""The check of `new_operations`."""
+"""The operations for the next token, in their order."""
 
 from helpers.engine.cases import explicit_case
 from helpers.engine.check import Check
@@ -16,13 +16,13 @@ new_operations = Check(
     drive=choice,
     misconceptions=wrong_answers(
         __file__,
-        old_tokens_projected_again=Wrong(lambda: "dhgbfaec", recognise=lambda seen: "h" in seen.output),
-        old_queries_scored_again=Wrong(lambda: "dgbfjaec", recognise=lambda seen: "j" in seen.output),
-        mask_one_row=Wrong(lambda: "dgbfiaec", recognise=lambda seen: "i" in seen.output),
-        appended_after_attending=Wrong(
+        projected_again=Wrong(lambda: "dhgbfaec", recognise=lambda seen: "h" in seen.output),
+        scored_again=Wrong(lambda: "dgbfjaec", recognise=lambda seen: "j" in seen.output),
+        one_row_masked=Wrong(lambda: "dgbfiaec", recognise=lambda seen: "i" in seen.output),
+        appended_afterwards=Wrong(
             lambda: "dgfaebc", recognise=lambda seen: seen.output.index("b") > seen.output.index("f")
         ),
-        stored_before_it_turned=Wrong(
+        stored_unturned=Wrong(
             lambda: "dbgfaec", recognise=lambda seen: seen.output.index("b") < seen.output.index("g")
         ),
         softmax_after_mixing=Wrong(

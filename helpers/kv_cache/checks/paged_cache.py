@@ -1,6 +1,7 @@
-"""Checks of the paged cache: a story of appends, forks and frees, and what is left after each."""
+"""A cache in pages: a story of appends, forks and frees, and what is left after each."""
 
 import math
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -11,19 +12,26 @@ from helpers.engine.check import Check, Property
 from helpers.engine.compare import Message, difference
 from helpers.engine.drivers import Stopped, call, observe
 from helpers.engine.observe import Observation
-from helpers.engine.wrong_answers import Wrong, wrong_answers
+from helpers.engine.wrong_answers import Wrong, with_methods, wrong_answers
 
-from .. import paged_cache as reference
+from ..paged_cache import PagedCache
 
 __all__ = ["paged_cache"]
 
 FULL = Message("ValueError")
+BESIDE = Message("another cache beside this one keeps its row")
+SHARED = Message(
+    "another cache, made beside this one, has lost its row: something is shared by all instances of the class"
+)
 
 
 def drive_pages(cls, pages: int, page_size: int, steps: list[tuple]) -> tuple:
-    """After each step: what was read, or how many pages are free; "ValueError" where there was no page left. Another cache, with a
-    sequence of the same name, is in use beside it, and must hold its own row in the end. After each step the caller writes other numbers
-    into the rows that it brought. Where an append is refused to the only sequence there is, its pages must be as many as its rows need."""
+    """After each step: what was read, or how many pages are free; "ValueError" where there was no page left.
+
+    Another cache, with a sequence of the same name, is in use beside it, and must hold its own row in the end. After
+    each step the caller writes other numbers into the rows that it brought. Where an append is refused to the only
+    sequence there is, its pages must be as many as its rows need.
+    """
     name, rows = next(step[1:] for step in steps if step[0] == "append")
     neighbour, cache = (call(cls, number, page_size, rows.shape[1], rows.dtype) for number in (2, pages))
     call(neighbour.append, name, rows[:1])
@@ -32,27 +40,13 @@ def drive_pages(cls, pages: int, page_size: int, steps: list[tuple]) -> tuple:
         seen = observe(getattr(cache, action), tuple(args), reuses=True)
         if seen.error and seen.error.kind != "ValueError":
             raise Stopped(seen.error)
-        told.append(
-            seen.output.clone() if action == "read" and isinstance(seen.output, Tensor) else _count(cache, seen)
-        )
+        read = action == "read" and isinstance(seen.output, Tensor)
+        told.append(seen.output.clone() if read else FULL if seen.error else cache.free_pages)
         if told[-1] is FULL and _alive(steps[:number]) == {args[0]}:
             told[-1] = _refused(cache, pages, page_size, args[0])
-    return *told, _own_row(neighbour, name, rows[:1])
-
-
-BESIDE = Message("another cache beside this one keeps its row")
-
-
-def _own_row(cache, name: str, row: Tensor) -> Message:
-    seen = observe(cache.read, (name,))
-    kept = not seen.error and isinstance(seen.output, Tensor) and same(seen.output, row)
-    return (
-        BESIDE
-        if kept
-        else Message(
-            "another cache, made beside this one, has lost its row: something is shared by all instances of the class"
-        )
-    )
+    seen = observe(neighbour.read, (name,))
+    kept = not seen.error and isinstance(seen.output, Tensor) and same(seen.output, rows[:1])
+    return *told, BESIDE if kept else SHARED
 
 
 def _alive(steps: list[tuple]) -> set[str]:
@@ -65,21 +59,12 @@ def _alive(steps: list[tuple]) -> set[str]:
 
 
 def _refused(cache, pages: int, page_size: int, name: str) -> Message:
-    """Whether the rows that the only sequence has after a ValueError, however many of the new ones are kept, lie on all pages in use."""
+    """Whether the rows that the only sequence still has after a ValueError lie on all pages in use."""
     seen = observe(cache.read, (name,))
     rows = len(seen.output) if isinstance(seen.output, Tensor) else 0  # the name may be unknown
     free, left = pages - math.ceil(rows / page_size), cache.free_pages
-    return (
-        FULL
-        if left == free
-        else Message(
-            f"after the ValueError {name!r} has {rows} rows, and {left} pages are free, where it should be {free}"
-        )
-    )
-
-
-def _count(cache, seen):
-    return FULL if seen.error else cache.free_pages
+    told = f"after the ValueError {name!r} has {rows} rows, and {left} pages are free, where it should be {free}"
+    return FULL if left == free else Message(told)
 
 
 class Story(Check):
@@ -111,16 +96,12 @@ def _apart(got, want) -> str:
 
 
 def _truth(pages: int, page_size: int, steps: list[tuple]) -> tuple:
-    return drive_pages(reference.PagedCache, pages, page_size, steps)
+    return drive_pages(PagedCache, pages, page_size, steps)
 
 
 def _reads_its_own(output, *inputs) -> bool:
-    wanted = _truth(*inputs)
-    return all(
-        got.shape == want.shape and torch.equal(got, want)
-        for got, want in zip(output, wanted)
-        if isinstance(want, Tensor)
-    )
+    pairs = [(got, want) for got, want in zip(output, _truth(*inputs)) if isinstance(want, Tensor)]
+    return all(got.shape == want.shape and torch.equal(got, want) for got, want in pairs)
 
 
 def _counts(output, *inputs) -> bool:
@@ -128,7 +109,7 @@ def _counts(output, *inputs) -> bool:
 
 
 def _taken_too_early(seen: Observation) -> bool:
-    """A mark: the first step that goes another way is an append that just fills a page, and one page too many is taken."""
+    """A mark: the first step that goes another way is an append that just fills a page, and takes one too many."""
     lengths, page_size = {}, seen.args[1]
     for (action, name, *more), got, want in zip(seen.args[2], seen.output, _truth(*seen.args)):
         if action == "append":
@@ -142,302 +123,156 @@ def _taken_too_early(seen: Observation) -> bool:
     return False
 
 
-def requests(
-    label: str, pages: int, page_size: int, *steps: tuple, d: int = 3, dtype=torch.float32, silent: bool = False
-) -> Case:
-    """Steps with a number of rows where rows are to be drawn. silent: the first row of every append is all zeros."""
+def requests(label: str, pages: int, page_size: int, story: str, *, d=3, dtype=torch.float32, silent=False) -> Case:
+    """A story such as "append a 2, fork a b, read b", with rows drawn. silent: the first of every append is zeros."""
 
     def draw(generator: torch.Generator) -> list[tuple]:
         def rows(n: int) -> Tensor:
             drawn = torch.randn(n, d, generator=generator, dtype=dtype)
             return drawn * (torch.arange(n) >= silent)[:, None]
 
-        return [tuple(rows(part) if isinstance(part, int) else part for part in step) for step in steps]
+        steps = [step.split() for step in story.split(", ")]
+        return [tuple(rows(int(part)) if part.isdigit() else part for part in step) for step in steps]
 
     return explicit_case(label, pages, page_size, RandomArg(draw))
 
 
-class _Paged:
-    """Right, in small steps: each slip below changes one."""
-
-    def __init__(self, pages, page_size, d, dtype=torch.float32) -> None:
-        self.pool = torch.zeros(pages, page_size, d, dtype=dtype)
-        self.users = [0] * pages
-        self.table, self.length = {}, {}
-        self.free_pages = pages
-
-    def append(self, name, rows) -> None:
-        self.table.setdefault(name, [])
-        self.length.setdefault(name, 0)
-        for row in rows:
-            page, slot = divmod(self.length[name], self.pool.shape[1])
-            self.make_room(name, page, slot)
-            self.pool[self.table[name][page], slot] = row
-            self.length[name] += 1
-
-    def make_room(self, name, page, slot) -> None:
-        if slot == 0:
-            self.table[name].append(self.take())
-        elif self.users[self.table[name][page]] > 1:
-            self.part(name, page)
-
-    def part(self, name, page) -> None:
-        shared = self.table[name][page]
-        self.table[name][page] = self.take()
-        self.pool[self.table[name][page]] = self.pool[shared]
-        self.release(shared)
-
-    def take(self):
-        if self.free_pages == 0:
-            raise ValueError("All pages are in use.")
-        page = self.users.index(0)
-        self.users[page] = 1
-        self.free_pages = self.users.count(0)
-        return page
-
-    def release(self, page) -> None:
-        self.users[page] -= 1
-        self.free_pages = self.users.count(0)
-
-    def read(self, name) -> Tensor:
-        return self.pool[self.table[name]].flatten(0, 1)[: self.length[name]]
-
-    def fork(self, name, new) -> None:
-        self.table[new], self.length[new] = list(self.table[name]), self.length[name]
-        for page in self.table[new]:
-            self.users[page] += 1
-
-    def free(self, name) -> None:
-        for page in self.table.pop(name):
-            self.release(page)
-        del self.length[name]
+paged = partial(with_methods, PagedCache)
 
 
-class FreedWhileShared(_Paged):
-    def free(self, name) -> None:
-        for page in self.table.pop(name):
-            self.users[page] = 0
-        self.free_pages = self.users.count(0)
-        del self.length[name]
+def appending(new_page=lambda table, page, slot: slot == 0, counted="row by row", last=False, all_shared=False):
+    """new_page: whether a row needs one. last: rows go to the last page, whatever the length. all_shared: copied."""
+
+    def append(self, name, rows):
+        table, start = self.table.setdefault(name, []), self.length.setdefault(name, 0)
+        if counted == "before":
+            self.length[name] = start + len(rows)
+        for place, row in enumerate(rows, start):
+            page, slot = divmod(place, self.pool.shape[1])
+            page = -1 if last else page
+            if new_page(table, page, slot):
+                table.append(self._take())
+            elif self.users[table[page]] > 1:
+                for one in range(page + 1) if all_shared else [page]:
+                    table[one] = self._copy(table[one]) if self.users[table[one]] > 1 else table[one]
+            self.pool[table[page], slot] = row
+            if counted == "row by row":
+                self.length[name] = place + 1
+        self.length[name] = start + len(rows)
+
+    return append
 
 
-class NoCopyOnWrite(_Paged):
-    def part(self, name, page) -> None:
-        pass
+append_where_needed = appending(lambda table, page, slot: page == len(table))
 
 
-class NothingGivenBack(_Paged):
-    def free(self, name) -> None:
-        del self.table[name], self.length[name]
+def page_too_early(self, name, rows):
+    append_where_needed(self, name, rows)
+    if self.length[name] % self.pool.shape[1] == 0:
+        self.table[name].append(self._take())
 
 
-class OldPageNotReleased(_Paged):
-    def part(self, name, page) -> None:
-        shared = self.table[name][page]
-        self.table[name][page] = self.take()
-        self.pool[self.table[name][page]] = self.pool[shared]
+def copies_a_full_page(self, name, rows):
+    table = self.table.get(name)
+    if table and self.users[table[-1]] > 1:
+        table[-1] = self._copy(table[-1])
+    PagedCache.append(self, name, rows)
 
 
-class ForkCopies(_Paged):
-    def fork(self, name, new) -> None:
-        self.append(new, self.read(name))
+def refuses_rows_that_fit(self, name, rows):
+    if -(-len(rows) // self.pool.shape[1]) > self.free_pages:
+        raise ValueError("Too few pages are free.")
+    PagedCache.append(self, name, rows)
 
 
-class ForkSharesTheTable(_Paged):
-    def fork(self, name, new) -> None:
-        self.table[new], self.length[new] = self.table[name], self.length[name]
-        for page in self.table[new]:
-            self.users[page] += 1
+def begins_again(self, name, rows):
+    size = self.pool.shape[1]
+    if name in self.table:
+        self.length[name] = -(-self.length[name] // size) * size
+    PagedCache.append(self, name, rows)
 
 
-class LastOfASharedTable(ForkSharesTheTable):
-    """Its rows go to the last page of the table, whatever the length says."""
-
-    def append(self, name, rows) -> None:
-        table = self.table.setdefault(name, [])
-        self.length.setdefault(name, 0)
-        for row in rows:
-            slot = self.length[name] % self.pool.shape[1]
-            self.make_room(name, -1, slot)
-            self.pool[table[-1], slot] = row
-            self.length[name] += 1
+def stored_beside(self, name, rows):
+    """The pages are counted, and the rows lie beside them, in lists."""
+    if name not in self.table:
+        self.lists = {**getattr(self, "lists", {}), name: []}
+    PagedCache.append(self, name, rows)
+    self.lists[name].extend(rows)
 
 
-def _shared_table(seen: Observation) -> bool:
-    stories = (drive_pages(cls, *seen.args) for cls in (ForkSharesTheTable, LastOfASharedTable))
-    return any(all(map(same, seen.output, story)) for story in stories)
+def forked_beside(self, name, new):
+    PagedCache.fork(self, name, new)
+    self.lists[new] = list(self.lists[name])
 
 
-class WholePagesRead(_Paged):
-    def read(self, name) -> Tensor:
-        return self.pool[self.table[name]].flatten(0, 1)
+def table_shared(self, name, new):
+    PagedCache.fork(self, name, new)
+    self.table[new] = self.table[name]
 
 
-class FullLastPageUnread(_Paged):
-    def read(self, name) -> Tensor:
-        *whole, last = (self.pool[page] for page in self.table[name])
-        return torch.cat([*whole, last[: self.length[name] % self.pool.shape[1]]])
+def not_counted(self, name, new):
+    self.table[new], self.length[new] = list(self.table[name]), self.length[name]
 
 
-class ZerosUnread(_Paged):
-    """Freed pages are wiped, and rows of zeros taken for empty slots."""
+def freed_while_shared(self, name):
+    del self.length[name]
+    for page in self.table.pop(name):
+        self.users[page] = 0
 
-    def release(self, page) -> None:
-        super().release(page)
+
+def wiped(self, name):
+    pages = self.table[name]
+    PagedCache.free(self, name)
+    for page in pages:
         if self.users[page] == 0:
             self.pool[page] = 0
 
-    def read(self, name) -> Tensor:
-        rows = self.pool[self.table[name]].flatten(0, 1)
-        return rows[rows.any(dim=1)]
+
+def length_survives(self, name):
+    for page in self.table.pop(name):
+        self.users[page] -= 1
 
 
-class ReadInOrderOfNumbers(_Paged):
-    def read(self, name) -> Tensor:
-        return self.pool[sorted(self.table[name])].flatten(0, 1)[: self.length[name]]
+def all_but_zeros(self, name):
+    rows = self.pool[self.table[name]].flatten(0, 1)
+    return rows[rows.any(dim=1)]
 
 
-class ReleasedBeforeTaken(_Paged):
-    def part(self, name, page) -> None:
-        shared = self.table[name][page]
-        self.release(shared)
-        self.table[name][page] = self.take()
-        self.pool[self.table[name][page]] = self.pool[shared]
+def full_last_page_unread(self, name):
+    *whole, last = self.pool[self.table[name]]
+    return torch.cat([*whole, last[: self.length[name] % self.pool.shape[1]]])
 
 
-class CopyStartsEmpty(_Paged):
-    def part(self, name, page) -> None:
-        shared = self.table[name][page]
-        self.table[name][page] = self.take()
-        self.release(shared)
+def copying(filled=True, before=0, after=1):
+    """By how many users less the shared page has before a page is taken for the copy, and after it."""
 
-
-class PageTooEarly(_Paged):
-    def append(self, name, rows) -> None:
-        super().append(name, rows)
-        if self.length[name] % self.pool.shape[1] == 0:
-            self.table[name].append(self.take())
-
-    def make_room(self, name, page, slot) -> None:
-        if page == len(self.table[name]):
-            self.table[name].append(self.take())
-        elif self.users[self.table[name][page]] > 1:
-            self.part(name, page)
-
-
-class LengthAtTheEnd(_Paged):
-    """Rows are counted when all of them are stored."""
-
-    def append(self, name, rows) -> None:
-        table, length = self.table.setdefault(name, []), self.length.get(name, 0)
-        for row in rows:
-            page, slot = divmod(length, self.pool.shape[1])
-            self.make_room(name, page, slot)
-            self.pool[table[page], slot] = row
-            length += 1
-        self.length[name] = length
-
-
-class LengthAtTheStart(_Paged):
-    """All rows are counted before the first is stored."""
-
-    def append(self, name, rows) -> None:
-        table, start = self.table.setdefault(name, []), self.length.get(name, 0)
-        self.length[name] = start + len(rows)
-        for length, row in enumerate(rows, start):
-            page, slot = divmod(length, self.pool.shape[1])
-            self.make_room(name, page, slot)
-            self.pool[table[page], slot] = row
-
-
-class CopiesAllShared(_Paged):
-    def make_room(self, name, page, slot) -> None:
-        if slot == 0:
-            self.table[name].append(self.take())
-        elif self.users[self.table[name][page]] > 1:
-            for index in range(page + 1):
-                if self.users[self.table[name][index]] > 1:
-                    self.part(name, index)
-
-
-class CopiesAFullPage(_Paged):
-    def append(self, name, rows) -> None:
-        if self.table.get(name) and self.users[self.table[name][-1]] > 1:
-            self.part(name, len(self.table[name]) - 1)
-        super().append(name, rows)
-
-
-class RefusesRowsThatFit(_Paged):
-    def append(self, name, rows) -> None:
-        if -(-len(rows) // self.pool.shape[1]) > self.free_pages:
-            raise ValueError("Too few pages are free.")
-        super().append(name, rows)
-
-
-class LengthSurvives(_Paged):
-    def free(self, name) -> None:
-        for page in self.table.pop(name):
-            self.release(page)
-
-
-class BeginsAgain(_Paged):
-    def append(self, name, rows) -> None:
-        if self.length.get(name, 0) % self.pool.shape[1] == 0:
-            self.length.setdefault(name, 0)
-        elif name in self.table:
-            self.length[name] = (self.length[name] // self.pool.shape[1] + 1) * self.pool.shape[1]
-        super().append(name, rows)
-
-
-class RowsAsTheyCame(_Paged):
-    """The pages are counted, and the rows lie beside them, in lists."""
-
-    def append(self, name, rows) -> None:
-        if name not in self.table:
-            self.lists = {**getattr(self, "lists", {}), name: []}
-        super().append(name, rows)
-        self.lists[name].extend(rows)
-
-    def read(self, name) -> Tensor:
-        return torch.stack(self.lists[name])
-
-    def fork(self, name, new) -> None:
-        super().fork(name, new)
-        self.lists[new] = list(self.lists[name])
-
-
-class ForkNotCounted(_Paged):
-    def fork(self, name, new) -> None:
-        self.table[new], self.length[new] = list(self.table[name]), self.length[name]
-
-
-class NextOfNothing(_Paged):
-    def take(self):
-        page = next(page for page, users in enumerate(self.users) if users == 0)
-        self.users[page] = 1
-        self.free_pages = self.users.count(0)
+    def _copy(self, shared):
+        self.users[shared] -= before
+        page = self._take()
+        if filled:
+            self.pool[page] = self.pool[shared]
+        self.users[shared] -= after
         return page
 
-
-class FirstOfAnEmptyList(_Paged):
-    def take(self):
-        page = [page for page, users in enumerate(self.users) if users == 0][0]
-        self.users[page] = 1
-        self.free_pages = self.users.count(0)
-        return page
+    return _copy
 
 
-class TakesFromOthers(_Paged):
-    def take(self):
-        page = self.users.index(0) if 0 in self.users else 0
+def taking(unused):
+    """unused(self): the number of the page that is taken."""
+
+    def _take(self):
+        page = unused(self)
         self.users[page] += 1
-        self.free_pages = self.users.count(0)
         return page
 
+    return _take
+
+
+SHARED_TABLES = (paged(fork=table_shared), paged(fork=table_shared, append=appending(last=True)))
 
 paged_cache = Story(
     exercise="paged_cache",
-    reference=reference.PagedCache,
+    reference=PagedCache,
     drive=drive_pages,
     names=("read: tokens features",),
     cases=[
@@ -445,30 +280,14 @@ paged_cache = Story(
             "one sequence over several pages",
             5,
             3,
-            ("append", "a", 2),
-            ("append", "a", 3),
-            ("read", "a"),
-            ("append", "a", 1),
-            ("read", "a"),
-            ("append", "a", 1),
-            ("read", "a"),
+            "append a 2, append a 3, read a, append a 1, read a, append a 1, read a",
         ),
         requests(
             "two sequences in turn, some rows of zeros, in float64",
             6,
             2,
-            ("append", "a", 1),
-            ("append", "b", 3),
-            ("append", "a", 4),
-            ("append", "b", 2),
-            ("read", "a"),
-            ("read", "b"),
-            ("free", "a"),
-            ("append", "b", 3),
-            ("read", "b"),
-            ("append", "c", 3),
-            ("read", "c"),
-            ("read", "b"),
+            "append a 1, append b 3, append a 4, append b 2, read a, read b, free a, append b 3, read b, append c 3, "
+            "read c, read b",
             dtype=torch.float64,
             silent=True,
         ),
@@ -476,94 +295,35 @@ paged_cache = Story(
             "a shared beginning, then both go on",
             9,
             4,
-            ("append", "a", 6),
-            ("fork", "a", "b"),
-            ("read", "b"),
-            ("append", "b", 1),
-            ("read", "a"),
-            ("append", "a", 1),
-            ("read", "a"),
-            ("read", "b"),
-            ("append", "b", 4),
-            ("read", "b"),
-            ("read", "a"),
-            ("free", "a"),
-            ("read", "b"),
-            ("free", "b"),
+            "append a 6, fork a b, read b, append b 1, read a, append a 1, read a, read b, append b 4, read b, read a, "
+            "free a, read b, free b",
         ),
         requests(
             "one of two is freed while pages are shared",
             7,
             3,
-            ("append", "a", 5),
-            ("fork", "a", "b"),
-            ("append", "b", 1),
-            ("read", "a"),
-            ("free", "a"),
-            ("append", "c", 4),
-            ("read", "b"),
-            ("append", "b", 2),
-            ("read", "b"),
-            ("read", "c"),
-            ("free", "b"),
-            ("free", "c"),
+            "append a 5, fork a b, append b 1, read a, free a, append c 4, read b, append b 2, read b, read c, free b, "
+            "free c",
         ),
         requests(
             "a fork at the end of a page",
             6,
             3,
-            ("append", "a", 6),
-            ("fork", "a", "b"),
-            ("append", "b", 1),
-            ("append", "a", 2),
-            ("read", "a"),
-            ("read", "b"),
-            ("free", "b"),
-            ("read", "a"),
-            ("free", "a"),
+            "append a 6, fork a b, append b 1, append a 2, read a, read b, free b, read a, free a",
         ),
         requests(
             "a name used again after it was freed",
             4,
             3,
-            ("append", "a", 5),
-            ("free", "a"),
-            ("append", "a", 4),
-            ("read", "a"),
-            ("fork", "a", "b"),
-            ("free", "a"),
-            ("append", "a", 1),
-            ("read", "a"),
-            ("read", "b"),
+            "append a 5, free a, append a 4, read a, fork a b, free a, append a 1, read a, read b",
         ),
         requests(
             "no page left for a copy",
             2,
             2,
-            ("append", "a", 2),
-            ("append", "a", 1),
-            ("fork", "a", "b"),
-            ("append", "b", 1),
-            ("read", "a"),
-            ("read", "b"),
-            ("free", "b"),
-            ("read", "a"),
-            ("append", "a", 1),
-            ("read", "a"),
-            ("free", "a"),
+            "append a 2, append a 1, fork a b, append b 1, read a, read b, free b, read a, append a 1, read a, free a",
         ),
-        requests(
-            "no page left",
-            3,
-            2,
-            ("append", "a", 2),
-            ("append", "a", 5),
-            ("free", "a"),
-            ("append", "b", 5),
-            ("append", "c", 1),
-            ("append", "b", 1),
-            ("read", "b"),
-        ),
+        requests("no page left", 3, 2, "append a 2, append a 5, free a, append b 5, append c 1, append b 1, read b"),
     ],
     properties=[
         Property("every sequence reads its own rows", _reads_its_own),
@@ -571,30 +331,40 @@ paged_cache = Story(
     ],
     misconceptions=wrong_answers(
         __file__,
-        page_freed_while_it_shared=FreedWhileShared,
-        written_into_shared_page=NoCopyOnWrite,
-        freed_pages_leak=NothingGivenBack,
-        copied_page_keeps_old_user=OldPageNotReleased,
-        fork_that_copies=ForkCopies,
-        fork_that_shares_table_itself=Wrong(ForkSharesTheTable, recognise=_shared_table),
-        whole_pages_read=WholePagesRead,
-        full_last_page_not_read=FullLastPageUnread,
-        rows_zeros_taken_empty_slots=ZerosUnread,
-        pages_read_order_their_numbers=ReadInOrderOfNumbers,
-        user_counted_down_before_there_copy=ReleasedBeforeTaken,
-        copy_without_contents=CopyStartsEmpty,
-        page_taken_before_it_needed=Wrong(PageTooEarly, recognise=_taken_too_early),
-        full_shared_page_copied=CopiesAFullPage,
-        rows_refused_that_fit_on_last_page=RefusesRowsThatFit,
-        length_kept_after_free=Wrong(LengthSurvives, raises="IndexError"),
-        new_page_every_append=Wrong(BeginsAgain, raises="IndexError"),
-        rows_kept_as_views_outside_pool=RowsAsTheyCame,
-        users_not_counted_by_fork=ForkNotCounted,
-        length_counted_when_all_rows_stored=LengthAtTheEnd,
-        length_counted_before_rows_stored=LengthAtTheStart,
-        all_shared_pages_copied=CopiesAllShared,
-        stopiteration_where_no_page_free=Wrong(NextOfNothing, raises="StopIteration"),
-        indexerror_where_no_page_free=Wrong(FirstOfAnEmptyList, raises="IndexError"),
-        page_taken_from_others_when_none_free=TakesFromOthers,
+        freed_while_shared=paged(free=freed_while_shared),
+        shared_page_written=paged(_copy=lambda self, shared: shared),
+        pages_leak=paged(free=lambda self, name: (self.table.pop(name), self.length.pop(name)), append=appending()),
+        copied_not_released=paged(_copy=copying(after=0)),
+        fork_copies=paged(fork=lambda self, name, new: self.append(new, self.read(name)), append=appending()),
+        fork_shares_table=Wrong(SHARED_TABLES[0], variants=SHARED_TABLES),
+        whole_pages_read=paged(read=lambda self, name: self.pool[self.table[name]].flatten(0, 1)),
+        full_last_page_unread=paged(read=full_last_page_unread),
+        zeros_unread=paged(free=wiped, read=all_but_zeros),
+        order_of_numbers=paged(
+            read=lambda self, name: self.pool[sorted(self.table[name])].flatten(0, 1)[: self.length[name]]
+        ),
+        released_before_copy=paged(_copy=copying(before=1, after=0)),
+        copy_empty=paged(_copy=copying(filled=False)),
+        page_too_early=Wrong(paged(append=page_too_early), recognise=_taken_too_early),
+        full_page_copied=paged(append=copies_a_full_page),
+        rows_refused=paged(append=refuses_rows_that_fit),
+        length_kept=Wrong(paged(free=length_survives), raises="IndexError"),
+        new_page_every_append=Wrong(paged(append=begins_again), raises="IndexError"),
+        rows_outside_pool=paged(
+            append=stored_beside, fork=forked_beside, read=lambda self, name: torch.stack(self.lists[name])
+        ),
+        fork_not_counted=paged(fork=not_counted),
+        counted_after=paged(append=appending(counted="after")),
+        counted_before=paged(append=appending(counted="before")),
+        all_shared_copied=paged(append=appending(all_shared=True)),
+        stop_iteration=Wrong(
+            paged(_take=taking(lambda self: next(page for page, users in enumerate(self.users) if users == 0))),
+            raises="StopIteration",
+        ),
+        index_error=Wrong(
+            paged(_take=taking(lambda self: [page for page, users in enumerate(self.users) if users == 0][0])),
+            raises="IndexError",
+        ),
+        taken_from_others=paged(_take=taking(lambda self: self.users.index(0) if 0 in self.users else 0)),
     ),
 )

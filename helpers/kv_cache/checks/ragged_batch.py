@@ -1,4 +1,6 @@
-"""Checks of batches with prompts of different lengths: padding on the left, and what positions and masks make of it."""
+"""Prompts of different lengths in one batch: padding on the left, and what positions and masks make of it."""
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -34,42 +36,22 @@ def random_prompts(*lengths: int) -> RandomArg:
     return RandomArg(draw)
 
 
-def _padded(prompts, make) -> tuple[Tensor, Tensor]:
-    m = max(len(prompt) for prompt in prompts)
-    rows = [make(prompt, m - len(prompt)) for prompt in prompts]
-    return torch.stack([tokens for tokens, _ in rows]), torch.stack([real for _, real in rows])
+def padded(prompts, on_right=False):
+    """Tokens and mask, with zeros on the left, or on the right."""
+    m = max(map(len, prompts))
+    tokens, real = torch.zeros(len(prompts), m, dtype=torch.long), torch.zeros(len(prompts), m) == 1
+    for row, prompt in enumerate(prompts):
+        place = slice(len(prompt)) if on_right else slice(m - len(prompt), m)
+        tokens[row, place], real[row, place] = prompt, True
+    return tokens, real
 
 
-def _left(prompt, gap) -> tuple[Tensor, Tensor]:
-    zeros = torch.zeros(gap, dtype=torch.long)
-    return torch.cat([zeros, prompt]), torch.arange(gap + len(prompt)) >= gap
-
-
-def _right(prompt, gap) -> tuple[Tensor, Tensor]:
-    zeros = torch.zeros(gap, dtype=torch.long)
-    return torch.cat([prompt, zeros]), torch.arange(gap + len(prompt)) < len(prompt)
-
-
-def padding_is_real(prompts) -> tuple[Tensor, Tensor]:
-    tokens, real = _padded(prompts, _left)
-    return tokens, ~real
-
-
-def real_where_not_zero(prompts) -> tuple[Tensor, Tensor]:
-    tokens, _ = _padded(prompts, _left)
-    return tokens, tokens != 0
-
-
-def cut_to_the_shortest(prompts) -> tuple[Tensor, Tensor]:
-    m = min(len(prompt) for prompt in prompts)
+def cut_to_the_shortest(prompts):
+    m = min(map(len, prompts))
     return torch.stack([prompt[-m:] for prompt in prompts]), torch.ones(len(prompts), m) == 1
 
 
-def mask_of_the_right(prompts) -> tuple[Tensor, Tensor]:
-    return _padded(prompts, _left)[0], _padded(prompts, _right)[1]
-
-
-def as_long_as_the_first(prompts) -> tuple[Tensor, Tensor]:
+def as_long_as_the_first(prompts):
     m = len(prompts[0])
     rows = [torch.cat([torch.zeros(m - len(prompt), dtype=prompt.dtype), prompt]) for prompt in prompts]
     return torch.stack(rows), torch.stack([torch.arange(m) >= m - len(prompt) for prompt in prompts])
@@ -86,12 +68,12 @@ pad_left = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        padded_on_right=lambda prompts: _padded(prompts, _right),
-        mask_padding=padding_is_real,
-        zeros_taken_padding=real_where_not_zero,
-        cut_shortest=cut_to_the_shortest,
-        first_prompt_taken_longest=Wrong(as_long_as_the_first, raises="RuntimeError"),
-        mask_padding_on_right=mask_of_the_right,
+        on_right=lambda prompts: padded(prompts, on_right=True),
+        mask_of_padding=lambda prompts: (padded(prompts)[0], ~padded(prompts)[1]),
+        zeros_for_padding=lambda prompts: (padded(prompts)[0], padded(prompts)[0] != 0),
+        cut_to_shortest=cut_to_the_shortest,
+        first_for_longest=Wrong(as_long_as_the_first, raises="RuntimeError"),
+        mask_on_right=lambda prompts: (padded(prompts)[0], padded(prompts, on_right=True)[1]),
     ),
 )
 
@@ -102,13 +84,10 @@ def drive_rows(answer, real: Tensor, n: int) -> tuple[Tensor, Tensor]:
     positions, mask = output = unpack(seen.output, "positions", "mask")
     newest, shape = real[:, real.shape[1] - n :].clone(), (*real[:, :n].shape, real.shape[1])
     hand_on(seen, real)
-    comparable = (
-        isinstance(positions, Tensor)
-        and positions.shape == newest.shape
-        and isinstance(mask, Tensor)
-        and mask.shape == shape
-    )
-    return (positions * newest, mask & newest[:, :, None]) if comparable and mask.dtype == torch.bool else output
+    if not (isinstance(positions, Tensor) and isinstance(mask, Tensor) and mask.dtype == torch.bool):
+        return output
+    comparable = positions.shape == newest.shape and mask.shape == shape
+    return (positions * newest, mask & newest[:, :, None]) if comparable else output
 
 
 def real_tokens(label: str, *lengths: int, written: int = 0, n: int) -> Case:
@@ -117,17 +96,25 @@ def real_tokens(label: str, *lengths: int, written: int = 0, n: int) -> Case:
     return explicit_case(label, torch.stack([torch.arange(m) >= m - written - length for length in lengths]), n)
 
 
-def _causal(real, n, shift=None) -> Tensor:
+def causal(real, n, shift=None) -> Tensor:
     m = real.shape[1]
     return (torch.ones(n, m).tril(m - n if shift is None else shift) == 1).expand(len(real), -1, -1)
 
 
-def _places(real, n) -> Tensor:
+def right_mask(real, n, shift=None) -> Tensor:
+    return causal(real, n, shift) & real[:, None]
+
+
+def places(real, n) -> Tensor:
     return (real.cumsum(dim=1) - 1).clamp_min(0)[:, real.shape[1] - n :]
 
 
-def _from_the_padding(real, n) -> Tensor:
-    return torch.arange(real.shape[1])[real.shape[1] - n :].expand(len(real), -1)
+def columns(real, n) -> Tensor:
+    return torch.arange(real.shape[1] - n, real.shape[1]).expand(len(real), -1)
+
+
+def rows(positions: Callable = places, mask: Callable = right_mask) -> Callable:
+    return lambda real, n: (positions(real, n), mask(real, n))
 
 
 positions_and_mask = Check(
@@ -146,32 +133,19 @@ positions_and_mask = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        positions_counted_from_padding=lambda real, n: (_from_the_padding(real, n), _causal(real, n) & real[:, None]),
-        padding_attended=lambda real, n: (_places(real, n), _causal(real, n)),
-        future_visible=lambda real, n: (_places(real, n), real[:, None].expand(-1, n, -1)),
-        triangle_not_shifted=lambda real, n: (_places(real, n), _causal(real, n, shift=0) & real[:, None]),
-        positions_that_begin_again=lambda real, n: (
-            torch.arange(n).expand(len(real), -1),
-            _causal(real, n) & real[:, None],
+        counted_from_padding=rows(columns),
+        padding_attended=rows(mask=causal),
+        future_visible=rows(mask=lambda real, n: real[:, None].expand(-1, n, -1)),
+        not_shifted=rows(mask=lambda real, n: right_mask(real, n, shift=0)),
+        positions_begin_again=rows(lambda real, n: torch.arange(n).expand(len(real), -1)),
+        counted_over_newest=rows(lambda real, n: real[:, real.shape[1] - n :].cumsum(dim=1) - 1),
+        columns_after_prompt=rows(lambda real, n: places(real, n) if n == real.shape[1] else columns(real, n)),
+        compared_with_positions=rows(
+            mask=lambda real, n: (torch.arange(real.shape[1]) <= places(real, n)[:, :, None]) & real[:, None]
         ),
-        counted_over_newest_columns_only=lambda real, n: (
-            real[:, real.shape[1] - n :].cumsum(dim=1) - 1,
-            _causal(real, n) & real[:, None],
-        ),
-        column_taken_position_after_prompt=lambda real, n: (
-            _places(real, n) if n == real.shape[1] else _from_the_padding(real, n),
-            _causal(real, n) & real[:, None],
-        ),
-        columns_compared_with_positions=lambda real, n: (
-            _places(real, n),
-            (torch.arange(real.shape[1]) <= _places(real, n)[:, :, None]) & real[:, None],
-        ),
-        token_that_doesnt_see_itself=lambda real, n: (
-            _places(real, n),
-            _causal(real, n, shift=real.shape[1] - n - 1) & real[:, None],
-        ),
-        mask_inverted=lambda real, n: (_places(real, n), ~(_causal(real, n) & real[:, None])),
-        positions_from_1=lambda real, n: (_places(real, n) + 1, _causal(real, n) & real[:, None]),
+        itself_unseen=rows(mask=lambda real, n: right_mask(real, n, shift=real.shape[1] - n - 1)),
+        mask_inverted=rows(mask=lambda real, n: ~right_mask(real, n)),
+        positions_from_1=rows(lambda real, n: places(real, n) + 1),
     ),
 )
 

@@ -1,4 +1,4 @@
-"""The check of `redundant_projections`."""
+"""How many keys and values are computed again without a cache."""
 
 from helpers.engine.cases import random_case
 from helpers.engine.check import Check
@@ -10,10 +10,7 @@ from .. import decoding_cost as reference
 __all__ = ["redundant_projections"]
 
 
-def _halved_too_early(seen):
-    n, layers = seen.args
-    return seen.output == layers * (n // 2 * (n - 1) if n % 2 else n * ((n - 1) // 2))
-
+HALVED = lambda n, layers: layers * (n // 2 * (n - 1)), lambda n, layers: layers * n * ((n - 1) // 2)
 
 redundant_projections = Check(
     reference=reference.redundant_projections,
@@ -28,15 +25,15 @@ redundant_projections = Check(
     misconceptions=wrong_answers(
         __file__,
         comes_as_float(reference.redundant_projections),
-        necessary_ones_counted_too=lambda n, layers: layers * n * (n + 1) // 2,
-        all_n_tokens_every_step=lambda n, layers: layers * n * n,
+        necessary_too=lambda n, layers: layers * n * (n + 1) // 2,
+        all_in_every_step=lambda n, layers: layers * n * n,
         twice_as_many=lambda n, layers: layers * n * (n - 1),
         one_layer_only=Wrong(
             lambda n, layers: n * (n - 1) // 2,
             recognise=lambda seen: seen.args[1] > 1 and seen.output == seen.args[0] * (seen.args[0] - 1) // 2,
         ),
-        halved_too_early=Wrong(lambda n, layers: layers * (n // 2 * (n - 1)), recognise=_halved_too_early),
-        all_layers_as_one_long_row=lambda n, layers: layers * n * (layers * n - 1) // 2,
+        halved_too_early=Wrong(HALVED[0], variants=HALVED),
+        one_long_row=lambda n, layers: layers * n * (layers * n - 1) // 2,
         last_step_only=lambda n, layers: layers * (n - 1),
     ),
 )

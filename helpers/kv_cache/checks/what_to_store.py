@@ -1,4 +1,4 @@
-"""The check of `what_to_store`."""
+"""What a cache keeps of the old tokens."""
 
 from helpers.engine.cases import explicit_case
 from helpers.engine.check import Check
@@ -17,7 +17,7 @@ what_to_store = Check(
     misconceptions=wrong_answers(
         __file__,
         queries_stored_too=lambda: "a",
-        attention_weights_stored=lambda: "b",
+        weights_stored=lambda: "b",
         last_layer_only=lambda: "d",
         outputs_stored=lambda: "e",
     ),

@@ -9,14 +9,7 @@ from torch import Tensor
 
 from helpers.style import KEY, MASK, OUTPUT, QUERY, VALUE, WEIGHT, as_text, heatmap, show, waits_for
 
-__all__ = [
-    "changed_outputs",
-    "decoding_step",
-    "ragged_masks",
-    "repeated_work",
-    "ring",
-    "rounding_errors",
-]
+__all__ = ["changed_outputs", "decoding_step", "ragged_masks", "repeated_work", "ring", "rounding_errors"]
 
 
 def repeated_work(n: int) -> None:

@@ -1,4 +1,4 @@
-"""The check of `causal_mask`."""
+"""The check of `causal_mask`: n queries, the last of m positions."""
 
 import torch
 from torch import Tensor
@@ -14,8 +14,8 @@ __all__ = ["causal_mask"]
 
 
 def _after_somebody_wrote_into_it(answer, n, m=None) -> Tensor:
-    """The second of two masks; the first was overwritten in between, as its owner may. If one cell of the first can't be written
-    without others, what became of it."""
+    """The second of two masks; the first was overwritten in between, as its owner may. If a cell of the first can't be
+    written without others, what became of it."""
     first = answer(n) if m is None else answer(n, m)
     if isinstance(first, Tensor) and first.numel():
         alone, corner = first.clone(), (0,) * first.dim()
@@ -47,20 +47,18 @@ causal_mask = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        own_token_hidden=lambda n, m=None: _ones(n, m or n).tril((m or n) - n - 1),
+        own_hidden=lambda n, m=None: _ones(n, m or n).tril((m or n) - n - 1),
         upper_triangle=lambda n, m=None: _ones(n, m or n).triu((m or n) - n),
-        true_where_attention_forbidden=lambda n, m=None: _ones(n, m or n).triu((m or n) - n + 1),
-        aligned_wrong_corner=lambda n, m=None: _ones(n, m or n).tril(),
-        numbers_instead_true_false=lambda n, m=None: torch.ones(n, m or n).tril((m or n) - n),
-        with_0_minus_be_added=lambda n, m=None: torch.full((n, m or n), -torch.inf).triu((m or n) - n + 1),
+        upside_down=lambda n, m=None: _ones(n, m or n).triu((m or n) - n + 1),
+        wrong_corner=lambda n, m=None: _ones(n, m or n).tril(),
+        numbers=lambda n, m=None: torch.ones(n, m or n).tril((m or n) - n),
+        to_be_added=lambda n, m=None: torch.full((n, m or n), -torch.inf).triu((m or n) - n + 1),
         m_ignored=lambda n, m=None: _ones(n, n).tril(),
-        diagonal_shifted_wrong_way=lambda n, m=None: _ones(n, m or n).tril(n - (m or n)),
-        one_token_future=lambda n, m=None: _ones(n, m or n).tril((m or n) - n + 1),
-        table_fixed_size=lambda n, m=None: _ones(64, 64).tril()[(m or n) - n : m or n, : m or n],
-        one_tensor_all_callers=one_tensor_for_all_callers,
-        cells_that_share_one_memory=lambda n, m=None: (
-            torch.tensor(True).expand(1, m or n) if n == 1 else masks.causal_mask(n, m)
-        ),
-        axis_size_1_dropped=lambda n, m=None: masks.causal_mask(n, m).squeeze(),
+        wrong_way=lambda n, m=None: _ones(n, m or n).tril(n - (m or n)),
+        one_too_many=lambda n, m=None: _ones(n, m or n).tril((m or n) - n + 1),
+        fixed_size=lambda n, m=None: _ones(64, 64).tril()[(m or n) - n : m or n, : m or n],
+        one_for_all_callers=one_tensor_for_all_callers,
+        one_memory=lambda n, m=None: torch.tensor(True).expand(1, m or n) if n == 1 else masks.causal_mask(n, m),
+        squeezed=lambda n, m=None: masks.causal_mask(n, m).squeeze(),
     ),
 )

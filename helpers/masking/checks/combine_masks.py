@@ -1,4 +1,7 @@
-"""The check of `combine_masks`."""
+"""The check of `combine_masks`: allowed is what all masks allow."""
+
+import operator
+from functools import reduce
 
 import torch
 from torch import Tensor
@@ -14,27 +17,6 @@ __all__ = ["combine_masks"]
 
 def any_mask(*shape) -> RandomArg:
     return RandomArg(lambda generator: torch.rand(shape, generator=generator) < 0.6)
-
-
-def any_of_them(*masks) -> Tensor:
-    together = masks[0]
-    for mask in masks[1:]:
-        together = together | mask
-    return together
-
-
-def an_odd_number_of_them(*masks) -> Tensor:
-    together = masks[0]
-    for mask in masks[1:]:
-        together = together ^ mask
-    return together
-
-
-def their_product_as_numbers(*masks) -> Tensor:
-    product = 1
-    for mask in masks:
-        product = product * mask.long()
-    return product
 
 
 def grown_in_place(*masks) -> Tensor:
@@ -58,15 +40,15 @@ combine_masks = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        or_=any_of_them,
-        allowed_where_masks_disagree=an_odd_number_of_them,
-        numbers_instead_true_false=their_product_as_numbers,
-        first_two_masks_only=Wrong(lambda *masks: masks[0] & masks[1], raises="IndexError"),
-        first_mask_last_only=lambda *masks: masks[0] & masks[-1],
-        first_mask_only=lambda *masks: torch.broadcast_tensors(*masks)[0].clone(),
-        result_that_keeps_shape_first_mask=Wrong(grown_in_place, raises="RuntimeError"),
-        stacked_without_broadcasting=Wrong(lambda *masks: torch.stack(masks).all(dim=0), raises="RuntimeError"),
-        allowed_if_two_masks_allow_it=lambda *masks: sum(mask.int() for mask in masks) >= min(2, len(masks)),
-        last_two_masks_only=lambda *masks: masks[-1] & masks[-2 if len(masks) > 1 else -1],
+        any_of_them=lambda *masks: reduce(operator.or_, masks),
+        disagreeing=lambda *masks: reduce(operator.xor, masks),
+        numbers=lambda *masks: reduce(operator.mul, [mask.long() for mask in masks]),
+        first_two=Wrong(lambda *masks: masks[0] & masks[1], raises="IndexError"),
+        first_and_last=lambda *masks: masks[0] & masks[-1],
+        first_only=lambda *masks: torch.broadcast_tensors(*masks)[0].clone(),
+        first_shape=Wrong(grown_in_place, raises="RuntimeError"),
+        stacked=Wrong(lambda *masks: torch.stack(masks).all(dim=0), raises="RuntimeError"),
+        two_are_enough=lambda *masks: sum(mask.int() for mask in masks) >= min(2, len(masks)),
+        last_two=lambda *masks: masks[-1] & masks[-2 if len(masks) > 1 else -1],
     ),
 )

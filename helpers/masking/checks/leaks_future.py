@@ -1,4 +1,4 @@
-"""The check of the leak detector: models that peek and models that don't, and a verdict on each."""
+"""The check of `leaks_future`: models that peek and models that don't, and a verdict on each."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +25,7 @@ def _reversed(x: Tensor) -> Tensor:
 
 
 def _verdict(detector: Callable, model: Callable, x: Tensor) -> Any:
-    """The detector's answer; in words, if it does not tell a reversal from a model that sees nothing but its own token."""
+    """The detector's answer; in words, if it takes a reversal for a model that sees its own token alone."""
     text = x if len(x) > 1 else torch.cat([x, x + 1])  # one token can't be reversed
     answers = {
         tried: _plain(detector(tried, x if tried is model else text))
@@ -43,103 +43,59 @@ def _plain(answer: Any) -> Any:
 
 
 def planted(label: str, make: Callable, n: int = 9, d: int = 4, scale: float = 1.0, seed: int | None = None) -> Case:
-    """A case with a model made by `make` and tokens to try it on; with a `seed`, the tokens that everybody draws after it."""
-    tokens = RandomArg(
-        lambda generator: (
-            scale * torch.randn(n, d, generator=generator if seed is None else torch.Generator().manual_seed(seed))
-        )
-    )
-    return explicit_case(label, RandomArg(lambda generator: make(d, generator)), tokens)
+    """A model made by `make` and tokens to try it on; with a `seed`, the tokens that everybody draws after it."""
+
+    def tokens(generator: torch.Generator) -> Tensor:
+        return scale * torch.randn(n, d, generator=generator if seed is None else torch.Generator().manual_seed(seed))
+
+    return explicit_case(label, RandomArg(lambda generator: make(d, generator)), RandomArg(tokens))
 
 
 def _new(x) -> Tensor:
     return torch.randn_like(x)
 
 
-def _differs(a, b, tolerance=1e-5) -> bool:
-    return a.numel() > 0 and (a - b).abs().max().item() > tolerance
+def _largest(change) -> float:
+    return change.abs().max().item()
 
 
-def one_fixed_position(model, x) -> bool:
-    t = len(x) // 2
-    probe = torch.cat([x[: t + 1], _new(x[t + 1 :])])
-    return _differs(model(probe)[: t + 1], model(x)[: t + 1])
+def detector(
+    cuts: Callable = lambda n: range(1, n),  # the first of the tokens that are changed
+    probe: Callable = lambda x, t: _new(x[t:]),  # what comes instead of x[t:]
+    outputs: Callable = lambda t: slice(t),  # that are compared
+    size: Callable = _largest,  # of a change of the outputs
+    tolerance: float = 1e-5,
+) -> Callable[..., bool]:
+    """Whether some output up to t changes when what comes from t on does."""
 
+    def detect(model, x) -> bool:
+        before = model(x)
+        changes = ((model(torch.cat([x[:t], probe(x, t)])) - before)[outputs(t)] for t in cuts(len(x)))
+        return any(change.numel() > 0 and size(change) > tolerance for change in changes)
 
-def last_token_only(model, x) -> bool:
-    probe = torch.cat([x[:-1], _new(x[-1:])])
-    return _differs(model(probe)[:-1], model(x)[:-1])
-
-
-def first_output_only(model, x) -> bool:
-    return _differs(model(torch.cat([x[:1], _new(x[1:])]))[:1], model(x)[:1])
-
-
-def _any_cut(model, x, probe_after, tolerance=1e-5) -> bool:
-    """Whether some output up to t changes when what comes after t is replaced by `probe_after(x, t)`."""
-    before = model(x)
-    probes = (torch.cat([x[: t + 1], probe_after(x, t)]) for t in range(len(x) - 1))
-    return any(_differs(model(probe)[: t + 1], before[: t + 1], tolerance) for t, probe in enumerate(probes))
-
-
-def loose_tolerance(model, x) -> bool:
-    return _any_cut(model, x, lambda x, t: _new(x[t + 1 :]), tolerance=2e-2)
+    return detect
 
 
 def relative_tolerance(model, x) -> bool:
     before = model(x)
-    for t in range(1, len(x)):
-        if not torch.allclose(model(torch.cat([x[:t], _new(x[t:])]))[:t], before[:t], atol=1e-5):
-            return True
-    return False
+    probes = (model(torch.cat([x[:t], _new(x[t:])]))[:t] for t in range(1, len(x)))
+    return not all(torch.allclose(probe, before[:t], atol=1e-5) for t, probe in enumerate(probes, 1))
 
 
-def bit_for_bit(model, x) -> bool:
-    return _any_cut(model, x, lambda x, t: _new(x[t + 1 :]), tolerance=0.0)
+def one_feature(x, t) -> Tensor:
+    other = -x[t:, :1].sign() * (1 + _new(x[t:, :1]).abs())  # far from what was there, of the other sign
+    return torch.cat([other, x[t:, 1:]], dim=1)
 
 
-def same_number_for_all(model, x) -> bool:
-    return _any_cut(model, x, lambda x, t: x[t + 1 :] + 1.0)
+def same_noise(x, t) -> Tensor:
+    return torch.randn(x.shape, generator=torch.Generator().manual_seed(0))[t:]
 
 
-def reordered(model, x) -> bool:
-    return _any_cut(model, x, lambda x, t: x[t + 1 :].flip(0))
-
-
-def one_feature(model, x) -> bool:
-    other = -x[:, :1].sign() * (1 + _new(x[:, :1]).abs())  # far from what was there, of the other sign
-    return _any_cut(model, x, lambda x, t: torch.cat([other[t + 1 :], x[t + 1 :, 1:]], dim=1))
-
-
-def faint_nudge(model, x) -> bool:
-    return _any_cut(model, x, lambda x, t: x[t + 1 :] + 1e-7 * _new(x[t + 1 :]))
-
-
-def small_probe(model, x) -> bool:
-    return _any_cut(model, x, lambda x, t: x[t + 1 :] + 1e-3 * _new(x[t + 1 :]))
-
-
-def huge_probe(model, x) -> bool:
-    return _any_cut(model, x, lambda x, t: 1000 * _new(x[t + 1 :]))
-
-
-def mean_change(model, x) -> bool:
-    before = model(x)
-    return any(
-        (model(torch.cat([x[:t], _new(x[t:])]))[:t] - before[:t]).abs().mean().item() > 1e-5 for t in range(1, len(x))
-    )
-
-
-def cuts(model, x, places) -> bool:
-    before = model(x)
-    return any(_differs(model(torch.cat([x[:t], _new(x[t:])]))[:t], before[:t]) for t in places)
-
-
-def past_not_put_back(model, x) -> bool:
+def not_put_back(model, x) -> bool:
     before, changed = model(x), x.clone()
     for t in range(1, len(x)):
         changed[t:] = _new(x[t:])
-        if _differs(model(changed)[:t], before[:t]):
+        if _largest((model(changed) - before)[:t]) > 1e-5:
             return True
     return False
 
@@ -149,7 +105,7 @@ def written_into_x(model, x) -> bool:
     for t in range(1, len(x)):
         kept = x[t:].clone()
         x[t:] = _new(kept)
-        moved = _differs(model(x)[:t], before[:t])
+        moved = _largest((model(x) - before)[:t]) > 1e-5
         x[t:] = kept
         if moved:
             return True
@@ -158,15 +114,10 @@ def written_into_x(model, x) -> bool:
 
 def not_with_one_token(model, x) -> bool:
     before, cuts = model(x), range(1, len(x))
-    return max([(model(torch.cat([x[:t], _new(x[t:])]))[:t] - before[:t]).abs().max().item() for t in cuts]) > 1e-5
+    return max([_largest(model(torch.cat([x[:t], _new(x[t:])]))[:t] - before[:t]) for t in cuts]) > 1e-5
 
 
-def seeded(model, x) -> bool:
-    other = torch.randn(x.shape, generator=torch.Generator().manual_seed(0))
-    return _any_cut(model, x, lambda x, t: other[t + 1 :])
-
-
-def buffer_like_the_tokens(model, x) -> bool:
+def as_wide_as_tokens(model, x) -> bool:
     before, moved = model(x), torch.zeros_like(x)
     for t in range(1, len(x)):
         moved[:t] = torch.maximum(moved[:t], (model(torch.cat([x[:t], _new(x[t:])]))[:t] - before[:t]).abs())
@@ -174,29 +125,13 @@ def buffer_like_the_tokens(model, x) -> bool:
 
 
 def nan_as_probe(model, x) -> bool:
-    cuts = range(len(x) - 1)
-    return any(model(torch.cat([x[: t + 1], x[t + 1 :] * float("nan")]))[: t + 1].isnan().any().item() for t in cuts)
+    probes = (model(torch.cat([x[:t], x[t:] * float("nan")]))[:t] for t in range(1, len(x)))
+    return any(probe.isnan().any().item() for probe in probes)
 
 
 def past_changed(model, x) -> bool:
     before = model(x)
-    cuts = range(1, len(x))
-    return any(_differs(model(torch.cat([_new(x[:t]), x[t:]]))[t:], before[t:]) for t in cuts)
-
-
-def own_output_compared(model, x) -> bool:
-    before = model(x)
-    cuts = range(len(x))
-    return any(_differs(model(torch.cat([x[:t], _new(x[t:])]))[: t + 1], before[: t + 1]) for t in cuts)
-
-
-def next_neighbour_only(model, x) -> bool:
-    before = model(x)
-
-    def neighbour(t) -> Tensor:
-        return model(torch.cat([x[: t + 1], _new(x[t + 1 : t + 2]), x[t + 2 :]]))
-
-    return any(_differs(neighbour(t)[t], before[t]) for t in range(len(x) - 1))
+    return any(_largest((model(torch.cat([_new(x[:t]), x[t:]])) - before)[t:]) > 1e-5 for t in range(1, len(x)))
 
 
 leaks_future = Check(
@@ -247,33 +182,35 @@ leaks_future = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        one_position_only=one_fixed_position,
-        last_token_only=last_token_only,
-        first_output_only=first_output_only,
-        tolerance_that_too_loose=loose_tolerance,
-        tolerance_103=lambda model, x: _any_cut(model, x, lambda x, t: _new(x[t + 1 :]), tolerance=1e-3),
-        tolerance_that_grows_with_outputs=relative_tolerance,
-        compared_bit_bit=bit_for_bit,
-        every_model_accused=lambda model, x: True,
-        wrong_direction=past_changed,
-        outputs_compared_that_may_change=own_output_compared,
-        nudge_that_too_small=faint_nudge,
-        next_neighbour_only=next_neighbour_only,
-        same_number_added_everywhere=same_number_for_all,
-        future_only_reordered=reordered,
-        one_feature_changed=one_feature,
+        one_position=detector(cuts=lambda n: [n // 2 + 1]),
+        last_token=detector(cuts=lambda n: [n - 1]),
+        first_output=detector(cuts=lambda n: [1]),
+        too_loose=detector(tolerance=2e-2),
+        tolerance_1e3=detector(tolerance=1e-3),
+        relative_tolerance=relative_tolerance,
+        bit_for_bit=detector(tolerance=0.0),
+        all_accused=lambda model, x: True,
+        past_changed=past_changed,
+        own_output=detector(cuts=range, outputs=lambda t: slice(t + 1)),
+        faint_nudge=detector(probe=lambda x, t: x[t:] + 1e-7 * _new(x[t:])),
+        neighbour_only=detector(
+            probe=lambda x, t: torch.cat([_new(x[t : t + 1]), x[t + 1 :]]), outputs=lambda t: slice(t - 1, t)
+        ),
+        same_number=detector(probe=lambda x, t: x[t:] + 1.0),
+        reordered=detector(probe=lambda x, t: x[t:].flip(0)),
+        one_feature=detector(probe=one_feature),
         nan_as_probe=nan_as_probe,
-        one_cut_middle=lambda model, x: cuts(model, x, [len(x) // 2]),
-        last_cut_left_out=lambda model, x: cuts(model, x, range(1, len(x) - 1)),
-        first_cut_left_out=lambda model, x: cuts(model, x, range(2, len(x))),
-        probe_that_too_small=small_probe,
-        probe_that_too_large=huge_probe,
-        nothing_but_signs_turned=lambda model, x: _any_cut(model, x, lambda x, t: -x[t + 1 :]),
-        mean_change=mean_change,
-        past_not_put_back=past_not_put_back,
-        outputs_that_change_with_input=written_into_x,
-        error_one_token=Wrong(not_with_one_token, raises="ValueError RuntimeError IndexError"),
-        seed_set_inside=seeded,
-        room_outputs_as_wide_as_tokens=Wrong(buffer_like_the_tokens, raises="RuntimeError"),
+        one_cut=detector(cuts=lambda n: [n // 2]),
+        last_cut_left_out=detector(cuts=lambda n: range(1, n - 1)),
+        first_cut_left_out=detector(cuts=lambda n: range(2, n)),
+        small_probe=detector(probe=lambda x, t: x[t:] + 1e-3 * _new(x[t:])),
+        huge_probe=detector(probe=lambda x, t: 1000 * _new(x[t:])),
+        signs_turned=detector(probe=lambda x, t: -x[t:]),
+        mean_change=detector(size=lambda change: change.abs().mean().item()),
+        not_put_back=not_put_back,
+        written_into_x=written_into_x,
+        one_token=Wrong(not_with_one_token, raises="ValueError RuntimeError IndexError"),
+        seeded=detector(probe=same_noise),
+        as_wide_as_tokens=Wrong(as_wide_as_tokens, raises="RuntimeError"),
     ),
 )

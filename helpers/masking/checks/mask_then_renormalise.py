@@ -1,4 +1,6 @@
-"""The check of `mask_then_renormalise`."""
+"""The check of `mask_then_renormalise`: a softmax over all keys, those allowed divided by what is left of them."""
+
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -9,46 +11,57 @@ from helpers.engine.check import Check
 from helpers.engine.common_misconceptions import in_single_precision, visible_mask
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
-from .. import masked_attention
-from .masked_attention import _axis_guessed
+from ..masked_attention import mask_then_renormalise as reference
+from ..masked_attention import masked_softmax
+from .masks import axis_guessed
 
 __all__ = ["mask_then_renormalise"]
 
 
-def _renormalised(scores, mask, axis=-1) -> Tensor:
-    kept = scores.softmax(-1) * mask
+TOWERS = torch.tensor([[1.0, 1000.0, 0.5], [0.0, 1.0, 2.0]])
+TOWERS_MASK = torch.tensor([[True, False, True], [True, True, False]])
+HIGH = torch.tensor([[1.0, 40.0, 0.5, 2.0], [0.0, 1.0, 2.0, 45.0]])
+HIGH_MASK = torch.tensor([[True, False, True, True], [True, True, True, False]])
+
+
+def _kept(scores, mask) -> Tensor:
+    return scores.softmax(-1) * mask
+
+
+def _lost(scores, mask) -> Tensor:
+    return _kept(scores, ~mask).sum(-1)
+
+
+def _shares(kept, axis=-1) -> Tensor:
     return kept / kept.sum(axis, keepdim=True)
+
+
+def pair(
+    weights: Callable = lambda scores, mask: _shares(_kept(scores, mask)), lost: Callable = _lost
+) -> Callable[..., tuple[Tensor, Tensor]]:
+    """The answer with other weights or another lost share."""
+    return lambda scores, mask: (weights(scores, mask), lost(scores, mask))
+
+
+def of_softmax(softmax: Callable) -> Callable[..., tuple[Tensor, Tensor]]:
+    """The answer with another softmax."""
+
+    def answer(scores, mask) -> tuple[Tensor, Tensor]:
+        weights = softmax(scores)
+        return _shares(weights * mask), (weights * ~mask).sum(-1)
+
+    return answer
+
+
+def with_constant(scores, mask) -> Tensor:
+    kept = _kept(scores, mask)
+    return kept / (kept.sum(-1, keepdim=True) + 1e-6)
 
 
 def _nan_as_0(output) -> tuple[Tensor, Tensor]:
     """Where nothing is left of a row in floating point, 0/0 and a guarded 0 are both as they should be."""
     weights, lost = output
     return weights.nan_to_num(0.0), lost
-
-
-TOWERS = torch.tensor([[1.0, 1000.0, 0.5], [0.0, 1.0, 2.0]])
-
-TOWERS_MASK = torch.tensor([[True, False, True], [True, True, False]])
-
-HIGH = torch.tensor([[1.0, 40.0, 0.5, 2.0], [0.0, 1.0, 2.0, 45.0]])
-
-HIGH_MASK = torch.tensor([[True, False, True, True], [True, True, True, False]])
-
-
-def _lost(scores, mask) -> Tensor:
-    return (scores.softmax(-1) * ~mask).sum(-1)
-
-
-def renormalised_without_maximum(scores, mask) -> tuple[Tensor, Tensor]:
-    powers = torch.exp(scores)
-    weights = powers / powers.sum(-1, keepdim=True)
-    kept = weights * mask
-    return kept / kept.sum(-1, keepdim=True), (weights * ~mask).sum(-1)
-
-
-def _with_constant(scores, mask) -> Tensor:
-    kept = scores.softmax(-1) * mask
-    return kept / (kept.sum(-1, keepdim=True) + 1e-6)
 
 
 def _sums_below_1(seen) -> bool:
@@ -58,15 +71,12 @@ def _sums_below_1(seen) -> bool:
     sums, left = weights.double().sum(-1), kept.sum(-1)
     visible = left > 1e-300
     constant = (left / sums - left)[visible]  # the same in all rows, if one was added
-    return bool(
-        (constant > 0).all()
-        and constant.max() < 1e-2
-        and (constant.max() - constant.min()) < 0.05 * constant.max() + 1e-9
-    )
+    small = (constant > 0).all() and constant.max() < 1e-2
+    return bool(small and constant.max() - constant.min() < 0.05 * constant.max() + 1e-9)
 
 
 mask_then_renormalise = Check(
-    reference=masked_attention.mask_then_renormalise,
+    reference=reference,
     view=_nan_as_0,
     names=("weights", "lost share"),
     cases=[
@@ -82,40 +92,21 @@ mask_then_renormalise = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        in_single_precision(masked_attention.mask_then_renormalise),
-        not_renormalised=lambda scores, mask: (scores.softmax(-1) * mask, _lost(scores, mask)),
-        second_softmax_instead_division=lambda scores, mask: (
-            (scores.softmax(-1) * mask).softmax(-1),
-            _lost(scores, mask),
-        ),
-        renormalised_over_queries=lambda scores, mask: (_renormalised(scores, mask, -2), _lost(scores, mask)),
-        renormalised_over_everything=lambda scores, mask: (_renormalised(scores, mask, (-2, -1)), _lost(scores, mask)),
-        share_that_kept_not_one_that_lost=lambda scores, mask: (_renormalised(scores, mask), 1 - _lost(scores, mask)),
-        hidden_keys_counted_instead_weighed=lambda scores, mask: (
-            _renormalised(scores, mask),
-            (~mask).to(scores.dtype).expand(scores.shape).mean(-1),
-        ),
-        masked_before_softmax=lambda scores, mask: (masked_attention.masked_softmax(scores, mask), _lost(scores, mask)),
-        no_axis_given_softmax=lambda scores, mask: (
-            lambda weights: (weights * mask / (weights * mask).sum(-1, keepdim=True), (weights * ~mask).sum(-1))
-        )(scores.softmax(_axis_guessed(scores))),
-        what_left_taken_as_1_minus_lost=lambda scores, mask: (
-            scores.softmax(-1) * mask / (1 - _lost(scores, mask))[..., None],
-            _lost(scores, mask),
-        ),
-        small_constant_denominator=Wrong(
-            lambda scores, mask: (_with_constant(scores, mask), _lost(scores, mask)), recognise=_sums_below_1
-        ),
-        f_normalize_which_never_divides_by_less=lambda scores, mask: (
-            F.normalize(scores.softmax(-1) * mask, p=1, dim=-1),
-            _lost(scores, mask),
-        ),
-        lost_share_measured_after_it_was_taken=lambda scores, mask: (
-            _renormalised(scores, mask),
-            torch.zeros_like(_lost(scores, mask)),
-        ),
-        no_maximum_subtracted=renormalised_without_maximum,
-        lost_share_with_axis_size_1=lambda scores, mask: (_renormalised(scores, mask), _lost(scores, mask)[..., None]),
-        lost_share_whole_matrix=lambda scores, mask: (_renormalised(scores, mask), _lost(scores, mask).sum()),
+        in_single_precision(reference),
+        not_renormalised=pair(_kept),
+        second_softmax=pair(lambda scores, mask: _kept(scores, mask).softmax(-1)),
+        over_queries=pair(lambda scores, mask: _shares(_kept(scores, mask), -2)),
+        over_everything=pair(lambda scores, mask: _shares(_kept(scores, mask), (-2, -1))),
+        share_kept=pair(lost=lambda scores, mask: 1 - _lost(scores, mask)),
+        counted=pair(lost=lambda scores, mask: (~mask).to(scores.dtype).expand(scores.shape).mean(-1)),
+        masked_before=pair(masked_softmax),
+        axis_guessed=of_softmax(lambda scores: scores.softmax(axis_guessed(scores))),
+        one_minus_lost=pair(lambda scores, mask: _kept(scores, mask) / (1 - _lost(scores, mask))[..., None]),
+        small_constant=Wrong(pair(with_constant), recognise=_sums_below_1),
+        f_normalize=pair(lambda scores, mask: F.normalize(_kept(scores, mask), p=1, dim=-1)),
+        lost_afterwards=pair(lost=lambda scores, mask: torch.zeros_like(_lost(scores, mask))),
+        no_maximum=of_softmax(lambda scores: _shares(torch.exp(scores))),
+        lost_with_axis=pair(lost=lambda scores, mask: _lost(scores, mask)[..., None]),
+        lost_of_all=pair(lost=lambda scores, mask: _lost(scores, mask).sum()),
     ),
 )

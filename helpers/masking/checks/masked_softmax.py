@@ -1,6 +1,7 @@
-"""The check of `masked_softmax`."""
+"""The check of `masked_softmax`: hidden keys have weight 0, and so has a row with nothing allowed."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Generator, Tensor
@@ -9,25 +10,21 @@ from helpers.engine.cases import RandomArg, explicit_case, normal
 from helpers.engine.check import Check
 from helpers.engine.common_misconceptions import visible_mask
 from helpers.engine.compare import agree, tolerance
+from helpers.engine.steps import below_all
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
-from .. import masked_attention
-from .masked_attention import _axis_guessed
+from ..masked_attention import masked_softmax as reference
+from .masks import axis_guessed
 
 __all__ = ["masked_softmax"]
 
-# A hidden score that towers above the others (in the last row by 89.5: in float32 e^−89.5 is not yet 0, but e^89.5 is infinite); scores
-# that are exactly 0 and allowed.
+# A hidden score that towers above the others (in the last row by 89.5: in float32 e^−89.5 is not yet 0, but e^89.5 is
+# infinite); scores that are exactly 0 and allowed.
 TOWER = torch.tensor([[1.0, 200.0, 0.5, -1.0], [300.0, 0.0, 2.0, 250.0], [0.0, 1.0, 2.0, 90.5]])
-
 TOWER_MASK = torch.tensor([[True, False, True, True], [False, True, True, False], [True, True, False, False]])
-
 HIGHEST = torch.tensor([[1.0, 60_000.0, 0.5, 2.0], [0.0, 1.0, 60_000.0, 0.5]])
-
 HIGHEST_MASK = torch.tensor([[True, False, True, True], [True, True, False, True]])
-
 ZEROS = torch.tensor([[0.0, 1.0, 2.0, 0.0], [0.0, 0.0, 0.0, 3.0], [-1.0, 0.0, 4.0, 1.0]])
-
 ZEROS_MASK = torch.tensor([[True, True, False, False], [True, True, False, True], [True, True, True, False]])
 
 
@@ -36,96 +33,7 @@ def _rows_far_below(generator: Generator) -> Tensor:
     return torch.tensor([[-20_000.0], [-5_000.0], [-20_000.0]]) + torch.randn(3, 5, generator=generator)
 
 
-def scores_with_zeros_dropped(scores, mask) -> Tensor:
-    product = scores * mask
-    return product.masked_fill(product == 0, -math.inf).softmax(-1)
-
-
-def powers_without_maximum(scores, mask) -> Tensor:
-    powers = torch.exp(scores) * mask
-    return powers / powers.sum(-1, keepdim=True).clamp_min(1e-6)
-
-
-def maximum_over_hidden_keys(scores, mask) -> Tensor:
-    powers = torch.exp(scores - scores.amax(-1, keepdim=True)) * mask
-    total = powers.sum(-1, keepdim=True)
-    return powers / total.masked_fill(total == 0, 1)
-
-
-def exponentials_of_hidden_scores(scores, mask) -> Tensor:
-    powers = torch.exp(scores - _finite(scores.masked_fill(~mask, -math.inf).amax(-1, keepdim=True))) * mask
-    total = powers.sum(-1, keepdim=True)
-    return powers / total.masked_fill(total == 0, 1)
-
-
-def _off_below(seen, lead) -> bool:
-    """Whether only rows are wrong (and some are) whose hidden scores lead by more than `lead(dtype)`, and nothing but 0 or NaN is left there."""
-    scores, mask = seen.args
-    right = masked_attention.masked_softmax(scores.double(), mask)
-    off = ~torch.isclose(seen.output.double(), right, 1e-2, 1e-3).all(-1)
-    ahead = scores.double().amax(-1) - scores.double().masked_fill(~mask, -math.inf).amax(-1)
-    lost = seen.output.nan_to_num(0.0).abs().amax(-1) < 1e-3
-    return bool(off.any() and ((ahead > lead(scores.dtype)) & ahead.isfinite())[off].all() and lost[off].all())
-
-
-def _vanishing(dtype) -> float:
-    """How far a score must lie below another for hardly a digit of its exponential to be left."""
-    return -math.log(torch.finfo(dtype).tiny * torch.finfo(dtype).eps) - 4
-
-
-def _nothing_beside_a_tower(seen) -> bool:
-    return _off_below(seen, _vanishing)
-
-
-def _infinite_beside_a_tower(seen) -> bool:
-    """NaN in rows whose hidden scores lead by so much that their exponentials overflow."""
-    return _off_below(seen, lambda dtype: math.log(torch.finfo(dtype).max)) and bool(seen.output.isnan().any())
-
-
-def clamped_scores(scores, mask) -> Tensor:
-    powers = torch.exp(scores.clamp(-80, 80)) * mask
-    total = powers.sum(-1, keepdim=True)
-    return powers / total.masked_fill(total == 0, 1)
-
-
-def one_maximum_for_all(scores, mask) -> Tensor:
-    hidden = scores.masked_fill(~mask, -math.inf)
-    powers = torch.exp(hidden - hidden.max())
-    return powers / powers.sum(-1, keepdim=True).masked_fill(~mask.any(-1, keepdim=True), 1)
-
-
-def _far_below_another_row(seen) -> bool:
-    """Whether only rows are wrong (and some are) whose scores lie far below the largest visible one, and nothing but 0 or NaN is left there."""
-    scores, mask = seen.args
-    right = masked_attention.masked_softmax(scores.double(), mask)
-    off = ~torch.isclose(seen.output.double(), right, 1e-2, 1e-3).all(-1)
-    best = scores.double().masked_fill(~mask, -math.inf).amax(-1)
-    lost = seen.output.nan_to_num(0.0).abs().amax(-1) < 1e-3
-    below = best.isfinite() & (best.max() - best > _vanishing(scores.dtype))  # an empty row lies below nothing
-    return bool(off.any() and below[off].all() and lost[off].all())
-
-
-def visible_scores_raised(scores, mask, by=1e6) -> Tensor:
-    return (scores + by * mask).softmax(-1) * mask
-
-
-def _raised(seen) -> bool:
-    """Weights of visible keys that are off as if their scores had been raised by a power of ten, whatever is done with hidden ones afterwards."""
-    scores, mask = seen.args
-    fit, shown = tolerance(seen.args), seen.output * mask
-    if agree(shown, masked_attention.masked_softmax(scores, mask), fit):
-        return False
-    return any(agree(shown, visible_scores_raised(scores, mask, 10.0**power), fit) for power in range(4, 13))
-
-
-def masked_in_float32(scores, mask) -> Tensor:
-    return masked_attention.masked_softmax(scores.float(), mask).to(scores.dtype)
-
-
-def _float32_or_less(seen) -> bool:
-    scores, mask = seen.args
-    gap = (seen.output.double() - masked_attention.masked_softmax(scores, mask)).abs().max().item()
-    return scores.dtype == torch.float64 and 1e-12 < gap < 1e-5
+# -------------------------------------------------------------------------------------------------------- answers
 
 
 def _hidden(scores, mask, value=-math.inf) -> Tensor:
@@ -133,65 +41,139 @@ def _hidden(scores, mask, value=-math.inf) -> Tensor:
     return scores.masked_fill(~mask & mask.any(-1, keepdim=True), value)
 
 
-def rows_found_along_the_wrong_axis(scores, mask) -> Tensor:
-    return _hidden(scores, mask).softmax(-1) * mask.any(-1)
+def _largest(scores, mask) -> Tensor:
+    """Of the allowed scores of each row; 0 where there are none."""
+    largest = below_all(scores, mask).amax(-1, keepdim=True)
+    return largest.masked_fill(largest.isinf(), 0.0)
 
 
-def empty_in_all_sequences(scores, mask) -> Tensor:
+def _shares(powers: Callable) -> Callable[..., Tensor]:
+    """The shares of `powers(scores, mask)`, those of hidden keys taken away; 0 where nothing is left."""
+
+    def answer(scores, mask) -> Tensor:
+        kept = powers(scores, mask) * mask
+        total = kept.sum(-1, keepdim=True)
+        return kept / total.masked_fill(total == 0, 1)
+
+    return answer
+
+
+def zeros_hidden(scores, mask) -> Tensor:
+    product = scores * mask
+    return product.masked_fill(product == 0, -math.inf).softmax(-1)
+
+
+def no_maximum(scores, mask) -> Tensor:
+    powers = torch.exp(scores) * mask
+    return powers / powers.sum(-1, keepdim=True).clamp_min(1e-6)
+
+
+def one_maximum(scores, mask) -> Tensor:
+    hidden = below_all(scores, mask)
+    powers = torch.exp(hidden - hidden.max())
+    return powers / powers.sum(-1, keepdim=True).masked_fill(~mask.any(-1, keepdim=True), 1)
+
+
+def visible_raised(scores, mask, by=1e6) -> Tensor:
+    return (scores + by * mask).softmax(-1) * mask
+
+
+def empty_in_all(scores, mask) -> Tensor:
     empty = ~mask.any(-1).reshape(-1, mask.shape[-2]).any(0)
-    return scores.masked_fill(~mask, -math.inf).softmax(-1).masked_fill(empty[:, None], 0.0)
+    return below_all(scores, mask).softmax(-1).masked_fill(empty[:, None], 0.0)
 
 
-def mask_as_an_index(scores, mask) -> Tensor:
+def mask_as_index(scores, mask) -> Tensor:
     filled = scores.clone()
     filled[~mask & mask.any(-1, keepdim=True)] = -math.inf
     return filled.softmax(-1) * mask
 
 
-def exponentials_thrown_away(scores, mask) -> Tensor:
-    largest = _hidden(scores, mask).amax(-1, keepdim=True)
-    powers = torch.where(mask, torch.exp(scores - largest), 0.0)
+def powers_thrown_away(scores, mask) -> Tensor:
+    powers = torch.where(mask, torch.exp(scores - _hidden(scores, mask).amax(-1, keepdim=True)), 0.0)
     return powers / powers.sum(-1, keepdim=True).clamp_min(0.5)
 
 
-def weights_changed_in_place(scores, mask) -> Tensor:
+def in_place(scores, mask) -> Tensor:
     weights = _hidden(scores, mask).softmax(-1)
     weights[~mask.expand(weights.shape)] = 0.0
     return weights
 
 
-def small_constant_in_the_sum(scores, mask) -> Tensor:
-    hidden = scores.masked_fill(~mask, -math.inf)
-    powers = torch.exp(hidden - _finite(hidden.amax(-1, keepdim=True)))
+def small_constant(scores, mask) -> Tensor:
+    powers = torch.exp(below_all(scores, mask) - _largest(scores, mask))
     return powers / (powers.sum(-1, keepdim=True) + 1e-9)
 
 
-def _finite(largest) -> Tensor:
-    return largest.masked_fill(largest.isinf(), 0.0)
+# ---------------------------------------------------------------------------------------------------------- marks
+
+
+def _vanishing(dtype) -> float:
+    """How far a score must lie below another for hardly a digit of its exponential to be left."""
+    return -math.log(torch.finfo(dtype).tiny * torch.finfo(dtype).eps) - 4
+
+
+def _lost_below(top: Callable, lead: Callable = _vanishing) -> Callable:
+    """A mark: only rows are wrong (and some are) whose allowed scores lie by more than `lead(dtype)` below
+    `top(scores, best of each row)`, and nothing but 0 or NaN is left there."""
+
+    def shows(seen) -> bool:
+        scores, mask = seen.args
+        right = reference(scores.double(), mask)
+        off = ~torch.isclose(seen.output.double(), right, 1e-2, 1e-3).all(-1)
+        best = below_all(scores.double(), mask).amax(-1)
+        ahead = top(scores.double(), best) - best
+        lost = seen.output.nan_to_num(0.0).abs().amax(-1) < 1e-3
+        below = (ahead > lead(scores.dtype)) & ahead.isfinite()  # an empty row lies below nothing
+        return bool(off.any() and below[off].all() and lost[off].all())
+
+    return shows
+
+
+_beside_a_tower = _lost_below(lambda scores, best: scores.amax(-1))
+_below_another_row = _lost_below(lambda scores, best: best.max())
+
+
+def _infinite(seen) -> bool:
+    """NaN in rows whose hidden scores lead by so much that their exponentials overflow."""
+    lost = _lost_below(lambda scores, best: scores.amax(-1), lambda dtype: math.log(torch.finfo(dtype).max))
+    return lost(seen) and bool(seen.output.isnan().any())
+
+
+def _raised(seen) -> bool:
+    """Weights of visible keys that are off as if their scores had been raised by a power of ten, whatever is done with
+    hidden ones afterwards."""
+    scores, mask = seen.args
+    fit, shown = tolerance(seen.args), seen.output * mask
+    if agree(shown, reference(scores, mask), fit):
+        return False
+    return any(agree(shown, visible_raised(scores, mask, 10.0**power), fit) for power in range(4, 13))
+
+
+def _float32_or_less(seen) -> bool:
+    gap = (seen.output.double() - reference(*seen.args)).abs().max().item()
+    return seen.args[0].dtype == torch.float64 and 1e-12 < gap < 1e-5
 
 
 def _a_constant_shows(seen) -> bool:
     """Rows that all lack as much as one constant in every sum takes. (NaN is no mark: it has other causes too.)"""
     scores, mask = seen.args
     got = seen.output.double()
-    empty = ~mask.any(-1).expand(got.shape[:-1])
-    allowed = scores.double().masked_fill(~mask, -math.inf)
+    allowed = below_all(scores.double(), mask)
     sums = (allowed.logsumexp(-1) - allowed.amax(-1)).exp()
-    constants = ((1 / got.sum(-1) - 1) * sums)[~empty]
+    constants = ((1 / got.sum(-1) - 1) * sums)[mask.any(-1).expand(got.shape[:-1])]
     return bool(constants.min() > 1e-12 and constants.max() < 1e-2 and constants.max() < 1.01 * constants.min())
 
 
 def _along_the_axis_guessed(seen) -> bool:
     scores, mask = seen.args
-    axis, fit = _axis_guessed(scores), tolerance(seen.args)
-    tried = (scores.masked_fill(~mask, -math.inf), _hidden(scores, mask))
-    return any(
-        agree(seen.output.nan_to_num(0.0) * mask, (one.softmax(axis) * mask).nan_to_num(0.0), fit) for one in tried
-    )
+    axis, got = axis_guessed(scores), seen.output.nan_to_num(0.0) * mask
+    tried = (one.softmax(axis) * mask for one in (below_all(scores, mask), _hidden(scores, mask)))
+    return any(agree(got, one.nan_to_num(0.0), tolerance(seen.args)) for one in tried)
 
 
 masked_softmax = Check(
-    reference=masked_attention.masked_softmax,
+    reference=reference,
     cases=[
         explicit_case("n = 4, m = 6", normal(4, 6), visible_mask(4, 6)),
         explicit_case(
@@ -229,48 +211,52 @@ masked_softmax = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        masked_after_softmax=lambda scores, mask: scores.softmax(-1) * mask,
-        scores_multiplied_by_mask=lambda scores, mask: (scores * mask).softmax(-1),
-        mask_upside_down=lambda scores, mask: scores.masked_fill(mask, -math.inf).softmax(-1),
-        nan_rows_with_nothing_allowed=lambda scores, mask: scores.masked_fill(~mask, -math.inf).softmax(-1),
-        mask_added_as_1_0=lambda scores, mask: (scores + mask.to(scores.dtype)).softmax(-1),
-        minus_109_instead_minus=Wrong(
-            lambda scores, mask: scores.masked_fill(~mask, -1e9).softmax(-1), raises="RuntimeError"
-        ),
-        minus_104_instead_minus=lambda scores, mask: scores.masked_fill(~mask, -1e4).softmax(-1),
-        minus_104_instead_minus_empty_rows=lambda scores, mask: (
+        after_softmax=lambda scores, mask: scores.softmax(-1) * mask,
+        multiplied=lambda scores, mask: (scores * mask).softmax(-1),
+        upside_down=lambda scores, mask: below_all(scores, ~mask).softmax(-1),
+        nan_in_empty_rows=lambda scores, mask: below_all(scores, mask).softmax(-1),
+        added_1_and_0=lambda scores, mask: (scores + mask.to(scores.dtype)).softmax(-1),
+        minus_1e9=Wrong(lambda scores, mask: scores.masked_fill(~mask, -1e9).softmax(-1), raises="RuntimeError"),
+        minus_1e4=lambda scores, mask: scores.masked_fill(~mask, -1e4).softmax(-1),
+        minus_1e4_but_empty=lambda scores, mask: (
             scores.masked_fill(~mask, -1e4).softmax(-1).masked_fill(~mask.any(-1, keepdim=True), 0.0)
         ),
-        minus_104_instead_minus_hidden_weights=lambda scores, mask: scores.masked_fill(~mask, -1e4).softmax(-1) * mask,
-        minus_104_added_hidden_weights_set_0=lambda scores, mask: (scores - 1e4 * ~mask).softmax(-1) * mask,
-        nan_left_gradient=lambda scores, mask: (
+        minus_1e4_then_0=lambda scores, mask: scores.masked_fill(~mask, -1e4).softmax(-1) * mask,
+        minus_1e4_added=lambda scores, mask: (scores - 1e4 * ~mask).softmax(-1) * mask,
+        nan_in_gradient=lambda scores, mask: (
             (scores + torch.zeros_like(scores).masked_fill(~mask, -math.inf)).softmax(-1).nan_to_num(0.0)
         ),
-        softmax_over_queries=lambda scores, mask: scores.masked_fill(~mask, -math.inf).softmax(-2).nan_to_num(0.0),
-        no_axis_given_softmax=Wrong(
-            lambda scores, mask: scores.masked_fill(~mask, -math.inf).softmax(_axis_guessed(scores)).nan_to_num(0.0),
+        over_queries=lambda scores, mask: below_all(scores, mask).softmax(-2).nan_to_num(0.0),
+        axis_guessed=Wrong(
+            lambda scores, mask: below_all(scores, mask).softmax(axis_guessed(scores)).nan_to_num(0.0),
             recognise=_along_the_axis_guessed,
         ),
-        small_constant_denominator=Wrong(small_constant_in_the_sum, recognise=_a_constant_shows),
-        scores_exactly_0_taken_hidden=scores_with_zeros_dropped,
-        no_maximum_subtracted=powers_without_maximum,
-        maximum_taken_over_hidden_keys_too=Wrong(maximum_over_hidden_keys, recognise=_nothing_beside_a_tower),
-        exponentials_hidden_scores_too=Wrong(exponentials_of_hidden_scores, recognise=_infinite_beside_a_tower),
-        one_maximum_all_rows=Wrong(one_maximum_for_all, recognise=_far_below_another_row),
-        visible_scores_raised_by_large_number=Wrong(visible_scores_raised, recognise=_raised),
-        scores_clamped_range=clamped_scores,
-        rows_taken_empty_by_their_first_key=lambda scores, mask: (
+        small_constant=Wrong(small_constant, recognise=_a_constant_shows),
+        zeros_hidden=zeros_hidden,
+        no_maximum=no_maximum,
+        maximum_of_hidden=Wrong(
+            _shares(lambda scores, mask: torch.exp(scores - scores.amax(-1, keepdim=True))), recognise=_beside_a_tower
+        ),
+        powers_of_hidden=Wrong(
+            _shares(lambda scores, mask: torch.exp(scores - _largest(scores, mask))), recognise=_infinite
+        ),
+        one_maximum=Wrong(one_maximum, recognise=_below_another_row),
+        visible_raised=Wrong(visible_raised, recognise=_raised),
+        clamped=_shares(lambda scores, mask: torch.exp(scores.clamp(-80, 80))),
+        empty_by_first_key=lambda scores, mask: (
             _hidden(scores, mask | ~mask[..., :1]).softmax(-1).masked_fill(~mask[..., :1], 0.0)
         ),
-        rows_taken_empty_only_if_they_so_all=empty_in_all_sequences,
-        rows_with_nothing_allowed_left_as_they=lambda scores, mask: _hidden(scores, mask).softmax(-1),
-        equal_shares_rows_with_nothing_allowed=lambda scores, mask: scores.masked_fill(
-            ~mask, torch.finfo(scores.dtype).min
-        ).softmax(-1),
-        rows_with_nothing_allowed_laid_along=Wrong(rows_found_along_the_wrong_axis, raises="RuntimeError"),
-        mask_another_shape_used_as_index=Wrong(mask_as_an_index, raises="IndexError"),
-        result_softmax_changed_place=Wrong(weights_changed_in_place, raises="RuntimeError"),
-        exponentials_hidden_scores_thrown_away=exponentials_thrown_away,
-        computed_float32_where_scores_float64=Wrong(masked_in_float32, recognise=_float32_or_less),
+        empty_in_all=empty_in_all,
+        empty_rows_left=lambda scores, mask: _hidden(scores, mask).softmax(-1),
+        equal_shares=lambda scores, mask: scores.masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(-1),
+        empty_rows_along_keys=Wrong(
+            lambda scores, mask: _hidden(scores, mask).softmax(-1) * mask.any(-1), raises="RuntimeError"
+        ),
+        mask_as_index=Wrong(mask_as_index, raises="IndexError"),
+        in_place=Wrong(in_place, raises="RuntimeError"),
+        powers_thrown_away=powers_thrown_away,
+        in_float32=Wrong(
+            lambda scores, mask: reference(scores.float(), mask).to(scores.dtype), recognise=_float32_or_less
+        ),
     ),
 )

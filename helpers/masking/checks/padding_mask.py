@@ -1,4 +1,6 @@
-"""The check of `padding_mask`."""
+"""The check of `padding_mask`: keys beyond a sequence's length are hidden from all its queries."""
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -12,18 +14,13 @@ from .. import masks
 __all__ = ["padding_mask"]
 
 
-def padded_queries(lengths, n, m) -> Tensor:
-    real = torch.arange(n) < lengths[:, None]
-    return real[:, None, :, None].expand(-1, 1, n, m)
+def _real(lengths, n) -> Tensor:
+    return torch.arange(n) < lengths[:, None]
 
 
-def padded_on_both_sides(lengths, n, m) -> Tensor:
-    queries, keys = torch.arange(n) < lengths[:, None], torch.arange(m) < lengths[:, None]
-    return (queries[:, :, None] & keys[:, None, :])[:, None]
-
-
-def _keys_as_mask(keys, n) -> Tensor:
-    return keys[:, None, None, :].expand(-1, 1, n, -1)
+def of_keys(visible: Callable) -> Callable[..., Tensor]:
+    """The mask (b, 1, n, m) that hides other keys: `visible(lengths, m)` is (b, m)."""
+    return lambda lengths, n, m: visible(lengths, m)[:, None, None, :].expand(-1, 1, n, -1)
 
 
 def padding_cut_from_the_end(lengths, n, m) -> Tensor:
@@ -46,21 +43,17 @@ padding_mask = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        queries_masked_instead_keys=padded_queries,
-        queries_keys_masked=padded_on_both_sides,
-        true_where_padding=lambda lengths, n, m: _keys_as_mask(torch.arange(m) >= lengths[:, None], n),
-        one_key_too_many=lambda lengths, n, m: _keys_as_mask(torch.arange(m) <= lengths[:, None], n),
-        padding_expected_on_left=lambda lengths, n, m: _keys_as_mask(torch.arange(m) >= m - lengths[:, None], n),
-        no_axis_heads=lambda lengths, n, m: (torch.arange(m) < lengths[:, None])[:, None, :].expand(-1, n, m),
-        one_row_all_queries=lambda lengths, n, m: (torch.arange(m) < lengths[:, None])[:, None, None, :],
-        axis_heads_before_batch=lambda lengths, n, m: (torch.arange(m) < lengths[:, None])[None, :, None].expand(
-            1, -1, n, m
-        ),
-        as_many_columns_as_longest_sequence_has=lambda lengths, n, m: _keys_as_mask(
-            torch.arange(int(lengths.max())) < lengths[:, None], n
-        ),
-        sequence_without_padding_hidden=padding_cut_from_the_end,
-        empty_sequence_that_keeps_key=lambda lengths, n, m: masks.padding_mask(lengths.clamp(min=1), n, m),
-        numbers_instead_true_false=lambda lengths, n, m: masks.padding_mask(lengths, n, m).float(),
+        queries_masked=lambda lengths, n, m: _real(lengths, n)[:, None, :, None].expand(-1, 1, n, m),
+        both_masked=lambda lengths, n, m: (_real(lengths, n)[:, :, None] & _real(lengths, m)[:, None, :])[:, None],
+        upside_down=of_keys(lambda lengths, m: ~_real(lengths, m)),
+        one_too_many=of_keys(lambda lengths, m: _real(lengths + 1, m)),
+        on_the_left=of_keys(lambda lengths, m: ~_real(m - lengths, m)),
+        no_head_axis=lambda lengths, n, m: _real(lengths, m)[:, None, :].expand(-1, n, m),
+        one_row=lambda lengths, n, m: _real(lengths, m)[:, None, None, :],
+        heads_before_batch=lambda lengths, n, m: _real(lengths, m)[None, :, None].expand(1, -1, n, m),
+        longest_only=of_keys(lambda lengths, m: _real(lengths, int(lengths.max()))),
+        full_one_hidden=padding_cut_from_the_end,
+        empty_one_seen=lambda lengths, n, m: masks.padding_mask(lengths.clamp(min=1), n, m),
+        numbers=lambda lengths, n, m: masks.padding_mask(lengths, n, m).float(),
     ),
 )

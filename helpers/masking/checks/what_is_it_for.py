@@ -1,4 +1,4 @@
-"""The check of `what_is_it_for`."""
+"""The check of `what_is_it_for`: what the causal mask is for."""
 
 from helpers.engine.cases import explicit_case
 from helpers.engine.check import Check
@@ -14,10 +14,5 @@ what_is_it_for = Check(
     quiz=True,
     drive=choice,
     cases=[explicit_case("your choice")],
-    misconceptions=wrong_answers(
-        __file__,
-        half_work=lambda: "a",
-        needed_generate=lambda: "c",
-        protection_from_padding=lambda: "d",
-    ),
+    misconceptions=wrong_answers(__file__, half_work=lambda: "a", to_generate=lambda: "c", padding=lambda: "d"),
 )

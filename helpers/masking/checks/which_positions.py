@@ -1,4 +1,4 @@
-"""The check of `which_positions`."""
+"""The check of `which_positions`: which positions a query sees under three masks."""
 
 from helpers.engine.cases import explicit_case
 from helpers.engine.check import Check
@@ -14,10 +14,10 @@ which_positions = Check(
     cases=[explicit_case("the positions that query 7 sees")],
     misconceptions=wrong_answers(
         __file__,
-        document_that_leaks=lambda: (4, 5, 6, 7),
-        own_token_hidden=lambda: (5, 6),
-        future_seen=lambda: (5, 6, 7, 8),
+        other_document=lambda: (4, 5, 6, 7),
+        own_hidden=lambda: (5, 6),
+        future=lambda: (5, 6, 7, 8),
         one_row_too_far=lambda: (5, 6, 7, 8, 9),
-        window_alone_one_too_wide=lambda: (3, 4, 5, 6, 7),
+        window_alone=lambda: (3, 4, 5, 6, 7),
     ),
 )

@@ -1,4 +1,4 @@
-"""The check of `why_before_softmax`."""
+"""The check of `why_before_softmax`: why the mask comes before the softmax."""
 
 from helpers.engine.cases import explicit_case
 from helpers.engine.check import Check
@@ -14,10 +14,5 @@ why_before_softmax = Check(
     quiz=True,
     drive=choice,
     cases=[explicit_case("your choice")],
-    misconceptions=wrong_answers(
-        __file__,
-        speed=lambda: "a",
-        softmax_cant_deal_with_zeros=lambda: "b",
-        negative_weights=lambda: "d",
-    ),
+    misconceptions=wrong_answers(__file__, speed=lambda: "a", zeros=lambda: "b", negative=lambda: "d"),
 )

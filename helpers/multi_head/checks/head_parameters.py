@@ -1,38 +1,31 @@
-"""The check of `head_parameters`."""
+"""The check of `head_parameters`: the parameters of multi-head attention, from its sizes."""
 
 from helpers.engine.cases import random_case
 from helpers.engine.check import Check
 from helpers.engine.wrong_answers import wrong_answers
 
-from .. import heads as multi_head
+from ..heads import head_parameters as reference
 
 __all__ = ["head_parameters"]
 
-SIZES = [
-    random_case(d=12, h=3, d_h=4),
-    random_case(d=8, h=4, d_h=8),
-    random_case(d=10, h=3, d_h=7),
-    random_case(d=512, h=8, d_h=64),
-]
-
 head_parameters = Check(
-    reference=multi_head.head_parameters,
-    cases=SIZES,
+    reference=reference,
+    cases=[random_case(d=d, h=h, d_h=d_h) for d, h, d_h in ((12, 3, 4), (8, 4, 8), (10, 3, 7), (512, 8, 64))],
     within=(0.0, 0.0),
     misconceptions=wrong_answers(
         __file__,
         no_biases=lambda d, h, d_h: 4 * d * h * d_h,
         no_output_projection=lambda d, h, d_h: 3 * (d + 1) * h * d_h,
-        one_number_each_bias=lambda d, h, d_h: 4 * d * h * d_h + 4,
-        parameters_one_head=lambda d, h, d_h: 4 * d * d_h + 3 * d_h + d,
-        four_d_d_projections_whatever_d_h=lambda d, h, d_h: 4 * d * (d + 1),
-        heads_that_all_have_width_d=lambda d, h, d_h: 3 * (d + 1) * h * d + (h * d + 1) * d,
-        output_bias_width_h_d_h=lambda d, h, d_h: 4 * (d + 1) * h * d_h,
-        four_biases_d_numbers=lambda d, h, d_h: 4 * d * h * d_h + 4 * d,
-        q_k_v_one_head_alone=lambda d, h, d_h: 3 * (d * d_h + d_h) + h * d_h * d + d,
-        heads_that_read_d_h_features_token=lambda d, h, d_h: 3 * (d_h + 1) * h * d_h + (h * d_h + 1) * d,
-        three_d_d_projections_wide_output=lambda d, h, d_h: 3 * d * (d + 1) + h * d_h * d + d,
-        output_bias_each_head=lambda d, h, d_h: 3 * (d + 1) * h * d_h + h * (d_h + 1) * d,
-        no_bias_output_projection=lambda d, h, d_h: 3 * (d + 1) * h * d_h + h * d_h * d,
+        one_number_a_bias=lambda d, h, d_h: 4 * d * h * d_h + 4,
+        one_head=lambda d, h, d_h: 4 * d * d_h + 3 * d_h + d,
+        d_by_d=lambda d, h, d_h: 4 * d * (d + 1),
+        heads_of_width_d=lambda d, h, d_h: 3 * (d + 1) * h * d + (h * d + 1) * d,
+        narrow_output_bias=lambda d, h, d_h: 4 * (d + 1) * h * d_h,
+        biases_of_d=lambda d, h, d_h: 4 * d * h * d_h + 4 * d,
+        qkv_of_one_head=lambda d, h, d_h: 3 * (d * d_h + d_h) + h * d_h * d + d,
+        features_of_one_head=lambda d, h, d_h: 3 * (d_h + 1) * h * d_h + (h * d_h + 1) * d,
+        d_by_d_but_output=lambda d, h, d_h: 3 * d * (d + 1) + h * d_h * d + d,
+        output_bias_a_head=lambda d, h, d_h: 3 * (d + 1) * h * d_h + h * (d_h + 1) * d,
+        no_output_bias=lambda d, h, d_h: 3 * (d + 1) * h * d_h + h * d_h * d,
     ),
 )

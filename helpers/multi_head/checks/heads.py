@@ -1,16 +1,13 @@
-"""Checks of multi-head attention: cutting the width into heads, running them, and what they cost."""
-
-from collections.abc import Callable, Iterable
+"""What several checks of heads share."""
 
 import torch
-from torch import Generator, Tensor
-from torch.utils._pytree import tree_leaves, tree_map
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 from helpers.engine.cases import RandomArg, normal
 from helpers.engine.check import Misconception, Property
 from helpers.engine.common_misconceptions import visible_mask
-from helpers.engine.compare import TOLERANCE, agree, in_float64, tolerance
-from helpers.engine.observe import Observation
+from helpers.engine.steps import by_root_of_width
 
 ROUNDING = {torch.float32: (1e-4, 2e-4)}  # large scores cost digits, and the outputs are of size 1 to 10
 
@@ -24,22 +21,15 @@ def _as_precise(output, *inputs) -> bool:
 AS_PRECISE = Property(
     "float64 where float64 comes in",
     _as_precise,
-    "The inputs are float64 and your output is not. A tensor that you make yourself, such as `torch.zeros(…)`, is float32 unless you say `dtype=`.",
+    "The inputs are float64 and your output is not. A tensor that you make yourself, such as `torch.zeros(…)`, is "
+    "float32 unless you say `dtype=`.",
 )
 
 
-def _nearly(wrong: Callable) -> Callable[[Observation], bool]:
-    """A mark: an output that is, to some digits, what `wrong` makes of the same inputs."""
-    return lambda seen: agree(seen.output, wrong(*tree_map(in_float64, seen.args)), ROUNDING[torch.float32])
-
-
-def _off_as(seen: Observation, right: Callable, wrongs: Iterable[Callable]) -> bool:
-    """Whether an output is off, and is what one of `wrongs` makes of the same inputs."""
-    usual = tolerance(seen.args)
-    within = ROUNDING[torch.float32] if usual == TOLERANCE[torch.float32] else usual
-    if agree(seen.output, right(*tree_map(in_float64, seen.args)), within):
-        return False
-    return any(agree(seen.output, wrong(*seen.args), within) for wrong in wrongs)
+def causal(products, sizes) -> Tensor:
+    """A step `scale`, with a causal mask that nobody asked for."""
+    later = torch.ones(products.shape[-2:], dtype=torch.bool).triu(1)
+    return by_root_of_width(products, sizes).masked_fill(later, -torch.inf)
 
 
 def cut_off(function) -> Misconception:
@@ -47,8 +37,8 @@ def cut_off(function) -> Misconception:
     return Misconception(
         "cut off from the gradient",
         lambda *args: function(*(t.detach() if isinstance(t, Tensor) else t for t in args)),
-        "`.detach()`, `.data` or `torch.no_grad()` on the way keeps gradients from what comes in: whatever made that could never be "
-        "trained.",
+        "`.detach()`, `.data` or `torch.no_grad()` on the way keeps gradients from what comes in: whatever made that "
+        "could never be trained.",
     )
 
 
@@ -58,9 +48,11 @@ def one_key_apart(*shape: int) -> RandomArg:
     return RandomArg(lambda generator: 20 * signs + torch.randn(shape, generator=generator).double())
 
 
-def queries_apart(generator: Generator) -> Tensor:
-    """Tokens (2, 3, 8) near 20, near −20 and near 0. The best scores of the three lie far apart, and the last row has no far hidden one."""
-    return torch.tensor([20.0, -20.0, 0.0])[:, None] + torch.randn(2, 3, 8, generator=generator).double()
+# Tokens (2, 3, 8) near 20, near −20 and near 0. The best scores of the three lie far apart, and the last row has no far
+# hidden one.
+queries_apart = RandomArg(
+    lambda generator: torch.tensor([[20.0], [-20.0], [0.0]]) + torch.randn(2, 3, 8, generator=generator).double()
+)
 
 
 def mask_without_key_0(n: int, m: int) -> RandomArg:
@@ -70,10 +62,4 @@ def mask_without_key_0(n: int, m: int) -> RandomArg:
 
 
 # Tokens: where keys lie near −20, every score of every row is near −800.
-_NEAR_20 = normal(2, 3, 8, mean=20.0, dtype=torch.float64)
-
-SCALED_TOO_LATE = "The weights have saturated by then, and now they sum to 1/√d_h instead of 1. Divide the scores, before the softmax."
-
-FAR_BELOW = "In a row whose scores all lie far below that maximum every exponential becomes 0, and 0/0 is NaN. Each row has its own largest score."
-
-RAISED_BY = [10.0**k for k in range(4, 13)]
+NEAR_20 = normal(2, 3, 8, mean=20.0, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""The check of `merge_heads`."""
+"""The check of `merge_heads`: the heads side by side again."""
 
 import torch
 
@@ -7,13 +7,13 @@ from helpers.engine.check import Check
 from helpers.engine.common_misconceptions import in_single_precision
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
-from .. import heads as multi_head
+from ..heads import merge_heads as reference
 from .heads import AS_PRECISE, cut_off
 
 __all__ = ["merge_heads"]
 
 merge_heads = Check(
-    reference=multi_head.merge_heads,
+    reference=reference,
     cases=[
         random_case(b=2, h=3, n=5, d_h=4),
         random_case(b=3, h=2, n=4, d_h=6),
@@ -25,18 +25,18 @@ merge_heads = Check(
     properties=[AS_PRECISE],
     misconceptions=wrong_answers(
         __file__,
-        cut_off(multi_head.merge_heads),
-        in_single_precision(multi_head.merge_heads),
-        merged_without_transpose=lambda x: x.reshape(len(x), x.shape[2], -1),
-        heads_width_swapped=lambda x: x.permute(0, 2, 3, 1).flatten(2),
-        heads_added_up=lambda x: x.sum(dim=1),
-        last_two_axes_not_joined=lambda x: x.transpose(1, 2),
-        heads_one_below_other=lambda x: x.flatten(1, 2),
-        heads_tokens_taken_each_other=lambda x: x.transpose(1, 2).reshape(len(x), x.shape[1], -1),
-        heads_reverse_order=lambda x: x.flip(1).transpose(1, 2).flatten(2),
-        sequences_side_by_side=lambda x: torch.cat([one.transpose(0, 1).flatten(1) for one in x], dim=-1)[None],
+        cut_off(reference),
+        in_single_precision(reference),
+        no_transpose=lambda x: x.reshape(len(x), x.shape[2], -1),
+        shuffled=lambda x: x.permute(0, 2, 3, 1).flatten(2),
+        added_up=lambda x: x.sum(dim=1),
+        not_joined=lambda x: x.transpose(1, 2),
+        one_below_the_other=lambda x: x.flatten(1, 2),
+        rows_of_heads=lambda x: x.transpose(1, 2).reshape(len(x), x.shape[1], -1),
+        reversed=lambda x: x.flip(1).transpose(1, 2).flatten(2),
+        sequences_joined=lambda x: torch.cat([one.transpose(0, 1).flatten(1) for one in x], dim=-1)[None],
         tokens_before_batch=lambda x: x.permute(2, 0, 1, 3).reshape(len(x), x.shape[2], -1),
         view_after_transpose=Wrong(lambda x: x.transpose(1, 2).view(len(x), x.shape[2], -1), raises="RuntimeError"),
-        axes_size_1_squeezed_away=lambda x: x.transpose(1, 2).flatten(2).squeeze(),
+        squeezed=lambda x: x.transpose(1, 2).flatten(2).squeeze(),
     ),
 )

@@ -1,34 +1,30 @@
-"""The check of `MultiHeadAttention`."""
+"""The check of `MultiHeadAttention`: self- and cross-attention, with a mask for all sequences or for each."""
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
 from torch import Generator, Tensor, nn
+from torch.nn import functional
 from torch.utils._pytree import tree_map
 
 from helpers.engine.cases import Case, RandomArg, explicit_case, normal
 from helpers.engine.check import Check
-from helpers.engine.common_misconceptions import LIMITS, in_single_precision, visible_mask
-from helpers.engine.compare import Message, agree, in_float64
+from helpers.engine.common_misconceptions import in_single_precision, visible_mask
+from helpers.engine.compare import Message, agree, in_float64, tolerance
 from helpers.engine.drivers import Stopped, call
+from helpers.engine.families.mask import Mask
+from helpers.engine.families.scale import Scale
+from helpers.engine.families.softmax import Softmax
 from helpers.engine.observe import Observation, observe
-from helpers.engine.wrong_answers import Wrong, wrong_answers
+from helpers.engine.steps import Attention, Sizes, attend
+from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
-from .. import heads as multi_head
-from .heads import (
-    _NEAR_20,
-    AS_PRECISE,
-    RAISED_BY,
-    ROUNDING,
-    _nearly,
-    _off_as,
-    mask_without_key_0,
-    one_key_apart,
-    queries_apart,
-)
+from ..heads import MultiHeadAttention as Reference
+from .heads import AS_PRECISE, NEAR_20, ROUNDING, causal, mask_without_key_0, one_key_apart, queries_apart
+from .sources import Sources
 
 __all__ = ["MultiHeadAttention"]
 
@@ -47,9 +43,9 @@ def _run(
     earlier: Tensor | None = None,
     gradients: bool = False,
 ) -> Tensor | dict[str, Tensor | str]:
-    """Build the layer, load the weights, call it with what there is. Before that, with weights half as large, call it once with an
-    `earlier` mask (n, n) or memory (b, m, d): nothing of that may stay. With `gradients` these come along, in words where they are
-    missing, and without a memory also whether the weights get any."""
+    """Build the layer, load the weights, call it with what there is. Before that, with weights half as large, call it
+    once with an `earlier` mask (n, n) or memory (b, m, d): nothing of that may stay. With `gradients` these come along,
+    in words where they are missing, and without a memory also whether the weights get any."""
     layer = layer_class(x.shape[-1], h)
     if x.dtype == torch.float64:
         layer.double()
@@ -70,8 +66,9 @@ def _run(
 
 
 def _trained(layer_class, layer, x: Tensor, given_too: dict[str, Tensor]) -> Message:
-    """Whether a gradient reaches each of the four layers: it alone wants one, and a hook asks whether the output still does. (The weights
-    live in their student's process, and what is differentiated there is inputs. So no gradient of theirs is computed here.)"""
+    """Whether a gradient reaches each of the four layers: it alone wants one, and a hook asks whether the output still
+    does. (The weights live in their student's process, and what is differentiated there is inputs. So no gradient of
+    theirs is computed here.)"""
     wants = []
     call(layer.register_forward_hook, lambda _, inputs, output: wants.append(getattr(output, "requires_grad", True)))
     call(layer.requires_grad_, False)
@@ -84,7 +81,7 @@ def _trained(layer_class, layer, x: Tensor, given_too: dict[str, Tensor]) -> Mes
 
 
 def _wants(layer_class, layer, name: str, x: Tensor, given_too: dict[str, Tensor], wants: list[bool]) -> bool:
-    """What the hook finds with gradients wanted in one layer only. (None is called where a class has a `__call__` of its own.)"""
+    """What the hook finds with gradients wanted in one layer only; True where its class calls no hook."""
     projection = call(layer.get_submodule, name)
     call(layer_class.requires_grad_, projection, True)
     call(partial(layer, **given_too), x)
@@ -94,7 +91,7 @@ def _wants(layer_class, layer, name: str, x: Tensor, given_too: dict[str, Tensor
 
 def _only_the_weights(seen: Observation) -> bool:
     """A mark: all is right, but for the gradients of the weights."""
-    right = _run(multi_head.MultiHeadAttention, *tree_map(in_float64, seen.args))
+    right = _run(Reference, *tree_map(in_float64, seen.args))
     off = [name for name in right if not agree(seen.output[name], right[name], ROUNDING[torch.float32])]
     return off == [WEIGHTS]
 
@@ -124,9 +121,9 @@ def _weights(d: int, dtype: torch.dtype = torch.float32) -> RandomArg:
     return RandomArg(draw)
 
 
-def layer_case(
-    label: str, *, b=2, n, d, h, m=None, mask=None, scale=1.0, earlier=None, dtype=torch.float32, gradients=False
-) -> Case:
+def case(label: str, *, b=2, n, d, h, m=None, mask=None, scale=1.0, earlier=None, gradients=False) -> Case:
+    """With `gradients` in float64."""
+    dtype = torch.float64 if gradients else torch.float32
     memory = normal(b, m, d, scale=scale, dtype=dtype) if m else None
     x = normal(b, n, d, scale=scale, dtype=dtype)
     inputs = (h, _weights(d, dtype), x, memory, visible_mask(*mask) if mask else None)
@@ -140,562 +137,244 @@ def _weights_that_pass_on(d: int) -> RandomArg:
     return RandomArg(lambda generator: _weights(d, torch.float64).make(generator) | same)
 
 
-class _Layer(nn.Module):
-    """A right layer in small steps: each wrong answer below differs from it in one of them."""
+# ------------------------------------------------------------------------------------------------------------ the layer
 
-    def __init__(self, d, h) -> None:
-        super().__init__()
-        self.h, self.d_h = h, d // h
-        self.w_q, self.w_k, self.w_v, self.w_o = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d)
 
-    def project(self, x, memory) -> tuple[Tensor, Tensor, Tensor]:
-        return self.w_q(x), self.w_k(memory), self.w_v(memory)
+def linears(d: int, counts: tuple[int, ...] = (1, 1, 1, 1), bias: bool = True) -> list[nn.Linear]:
+    """Layers, of which each serves so many names in turn."""
+    return [linear for count in counts for linear in [nn.Linear(d, d, bias)] * count]
 
-    def split(self, x) -> Tensor:
-        return x.reshape(len(x), -1, self.h, self.d_h).transpose(1, 2)
 
-    def scores(self, q, k) -> Tensor:
-        return q @ k.mT / math.sqrt(self.d_h)
+@dataclass(frozen=True)
+class Layer(Attention):
+    """The steps of attention, and what the layer around it adds."""
 
-    def weights(self, scores, mask) -> Tensor:
-        if mask is not None:
-            scores = scores.masked_fill(~mask.unsqueeze(-3), -torch.inf)
-        return torch.softmax(scores, dim=-1)
+    linears: Callable = linears  # d → w_q, w_k, w_v, w_o
+    given: Callable = lambda layer, x, memory, mask: (x, memory, mask)
+    sources: Callable = lambda x, memory: (x, memory, memory)  # of queries, keys and values
+    project: Callable = lambda layer, q, k, v: (layer.w_q(q), layer.w_k(k), layer.w_v(v))
+    split: Callable = lambda t, sizes, n: t.reshape(len(t), -1, sizes.h, sizes.d_h).transpose(1, 2)
+    head_axis: Callable = lambda mask, b, h: mask.unsqueeze(-3)
+    merge: Callable = lambda heads: heads.transpose(1, 2).flatten(2)
+    output: Callable = lambda layer, merged, x: layer.w_o(merged)
 
-    def merge(self, x) -> Tensor:
-        return x.transpose(1, 2).flatten(2)
 
-    def forward(self, x, memory=None, mask=None) -> Tensor:
-        q, k, v = (self.split(t) for t in self.project(x, x if memory is None else memory))
-        return self.w_o(self.merge(self.weights(self.scores(q, k), mask) @ v))
+def layer(**changed: Callable) -> type[nn.Module]:
+    """The layer with these steps changed."""
+    steps = Layer(**changed)
 
+    class MultiHeadAttention(nn.Module):  # PyTorch's messages name the class
+        kept = None  # from an earlier call
 
-class LayerWithSplitByView(_Layer):
-    def split(self, x) -> Tensor:
-        return x.reshape(len(x), self.h, -1, self.d_h)
+        def __init__(self, d, h) -> None:
+            super().__init__()
+            self.sizes = Sizes(d // h, d, h)
+            self.w_q, self.w_k, self.w_v, self.w_o = steps.linears(d)
 
+        def forward(self, x, memory=None, mask=None) -> Tensor:
+            x, memory, mask = steps.given(self, x, memory, mask)
+            projected = steps.project(self, *steps.sources(x, x if memory is None else memory))
+            q, k, v = (steps.split(t, self.sizes, x.shape[1]) for t in projected)
+            mask = None if mask is None else steps.head_axis(mask, len(x), self.sizes.h)
+            return steps.output(self, steps.merge(attend(steps, q, k, v, mask, self.sizes)[0]), x)
 
-class LayerWithMergeByView(_Layer):
-    def merge(self, x) -> Tensor:
-        return x.reshape(len(x), x.shape[2], -1)
+    return MultiHeadAttention
 
 
-class LayerWithoutAnyTranspose(_Layer):
-    def split(self, x) -> Tensor:
-        return x.reshape(len(x), self.h, -1, self.d_h)
+def split_by_view(t, sizes, n) -> Tensor:
+    return t.reshape(len(t), sizes.h, -1, sizes.d_h)
 
-    def merge(self, x) -> Tensor:
-        return x.reshape(len(x), x.shape[2], -1)
 
+def split_by_n(t, sizes, n) -> Tensor:
+    return t.view(len(t), n, sizes.h, sizes.d_h).transpose(1, 2)
 
-class LayerWithSwappedSplit(_Layer):
-    def split(self, x) -> Tensor:
-        return x.reshape(len(x), -1, self.d_h, self.h).permute(0, 3, 1, 2)
 
+def merge_by_view(heads) -> Tensor:
+    return heads.reshape(len(heads), heads.shape[2], -1)
 
-class LayerWithFeaturesDealtOut(_Layer):
-    def split(self, x) -> Tensor:
-        return x.reshape(len(x), -1, self.d_h, self.h).permute(0, 3, 1, 2)
 
-    def merge(self, x) -> Tensor:
-        return x.permute(0, 2, 3, 1).flatten(2)
+def split_swapped(t, sizes, n) -> Tensor:
+    return t.reshape(len(t), -1, sizes.d_h, sizes.h).permute(0, 3, 1, 2)
 
 
-class LayerScaledByD(_Layer):
-    def scores(self, q, k) -> Tensor:
-        return q @ k.mT / math.sqrt(self.h * self.d_h)
+def in_float32(hidden, mask, scores) -> Tensor:
+    return torch.softmax(hidden.float(), dim=-1).to(hidden.dtype)
 
 
-class LayerWithoutScale(_Layer):
-    def scores(self, q, k) -> Tensor:
-        return q @ k.mT
+def over_heads(hidden, mask, scores) -> Tensor:
+    return torch.softmax(hidden, dim=1)
 
 
-class LayerScaledByTheWholeWidth(_Layer):
-    def scores(self, q, k) -> Tensor:
-        return q @ k.mT / self.d_h
+def over_heads_and_keys(hidden, mask, scores) -> Tensor:
+    shares = torch.softmax(hidden.transpose(1, 2).flatten(2), dim=-1)  # (b, n, h·m)
+    return shares.unflatten(-1, (hidden.shape[1], -1)).transpose(1, 2)
 
 
-class LayerWithoutOutputProjection(_Layer):
-    def forward(self, x, memory=None, mask=None) -> Tensor:
-        q, k, v = (self.split(t) for t in self.project(x, x if memory is None else memory))
-        return self.merge(self.weights(self.scores(q, k), mask) @ v)
-
-
-class LayerWithOneSoftmax(_Layer):
-    def weights(self, scores, mask) -> Tensor:
-        if mask is not None:
-            scores = scores.masked_fill(~mask.unsqueeze(-3), -torch.inf)
-        shares = torch.softmax(scores.transpose(1, 2).flatten(2), dim=-1)  # (b, n, h·m)
-        return shares.unflatten(-1, (self.h, -1)).transpose(1, 2)
-
-
-class LayerWithHeadsCompeting(_Layer):
-    axis, hidden = 1, -torch.inf
-
-    def weights(self, scores, mask) -> Tensor:
-        if mask is not None:
-            scores = scores.masked_fill(~mask.unsqueeze(-3), self.hidden)
-        return torch.softmax(scores, dim=self.axis)
-
-
-class LayerWithQueriesCompeting(LayerWithHeadsCompeting):
-    axis = -2
-
-
-def _competing(layer: type) -> Callable[[Observation], bool]:
-    """A mark: such a layer, with −∞ or with a finite number for hidden scores."""
-    lower = type(layer.__name__, (layer,), {"hidden": -1e9})
-    return lambda seen: any(
-        agree(seen.output, _run(one, *seen.args), ROUNDING[torch.float32]) for one in (layer, lower)
-    )
-
-
-class LayerWithoutCrossAttention(_Layer):
-    def project(self, x, memory) -> tuple[Tensor, Tensor, Tensor]:
-        return self.w_q(x), self.w_k(x), self.w_v(x)
-
-
-class LayerWithValuesFromX(_Layer):
-    def project(self, x, memory) -> tuple[Tensor, Tensor, Tensor]:
-        return self.w_q(x), self.w_k(memory), self.w_v(x)
-
-
-class LayerWithQueriesFromMemory(_Layer):
-    def project(self, x, memory) -> tuple[Tensor, Tensor, Tensor]:
-        return self.w_q(memory), self.w_k(x), self.w_v(x)
-
-
-class LayerWithMaskOverBatch(_Layer):
-    def weights(self, scores, mask) -> Tensor:
-        return torch.softmax(scores if mask is None else scores.masked_fill(~mask, -torch.inf), dim=-1)
-
-
-class LayerWithMaskInverted(_Layer):
-    def weights(self, scores, mask) -> Tensor:
-        if mask is not None:
-            scores = scores.masked_fill(mask.unsqueeze(-3), -torch.inf)
-        return torch.softmax(scores, dim=-1)
-
-
-class LayerWithMaskMultiplied(_Layer):
-    def weights(self, scores, mask) -> Tensor:
-        return torch.softmax(scores if mask is None else scores * mask.unsqueeze(-3), dim=-1)
-
-
-class LayerWithMaskAdded(_Layer):
-    def weights(self, scores, mask) -> Tensor:
-        return torch.softmax(scores if mask is None else scores + mask.unsqueeze(-3), dim=-1)
-
-
-class LayerWithVisibleScoresRaised(_Layer):
-    by = 1e6
-
-    def weights(self, scores, mask) -> Tensor:
-        return torch.softmax(scores if mask is None else scores + self.by * mask.unsqueeze(-3), dim=-1)
-
-
-def _raised_layers() -> Iterable[Callable]:
-    """What such layers give, whatever they raise by."""
-    layers = (type("Raised", (LayerWithVisibleScoresRaised,), {"by": by}) for by in RAISED_BY)
-    return (partial(_run, layer) for layer in layers)
-
-
-class LayerWithMaskAfterSoftmax(_Layer):
-    def weights(self, scores, mask) -> Tensor:
-        shares = torch.softmax(scores, dim=-1)
-        return shares if mask is None else shares * mask.unsqueeze(-3)
-
-
-class LayerWithoutMask(_Layer):
-    def weights(self, scores, mask) -> Tensor:
-        return torch.softmax(scores, dim=-1)
-
-
-class LayerWithoutBiases(_Layer):
-    def project(self, x, memory) -> tuple[Tensor, Tensor, Tensor]:
-        return x @ self.w_q.weight.T, memory @ self.w_k.weight.T, memory @ self.w_v.weight.T
-
-
-class LayerWithKeysAsValues(_Layer):
-    def project(self, x, memory) -> tuple[Tensor, Tensor, Tensor]:
-        return self.w_q(x), self.w_k(memory), self.w_k(memory)
-
-
-class LayerWithTransposedWeights(_Layer):
-    def project(self, x, memory) -> tuple[Tensor, Tensor, Tensor]:
-        pairs = ((x, self.w_q), (memory, self.w_k), (memory, self.w_v))
-        return tuple(t @ w.weight + w.bias for t, w in pairs)
-
-
-class LayerWithAnAxisInFrontOfTheQueries(_Layer):
-    def weights(self, scores, mask) -> Tensor:
-        return torch.softmax(scores if mask is None else scores.masked_fill(~mask.unsqueeze(1), -torch.inf), dim=-1)
-
-
-class LayerThatGuessesTheMask(_Layer):
-    def weights(self, scores, mask) -> Tensor:
-        if mask is not None:
-            mask = mask[:, None] if len(mask) == len(scores) else mask
-            scores = scores.masked_fill(~mask, -torch.inf)
-        return torch.softmax(scores, dim=-1)
-
-
-class LayerWithMasksInTurn(_Layer):
-    def weights(self, scores, mask) -> Tensor:
-        if mask is not None and mask.dim() == 3:
-            return super().weights(scores.flatten(0, 1)[:, None], mask.repeat(self.h, 1, 1)).view(scores.shape)
-        return super().weights(scores, mask)
-
-
-class LayerThatIsCausalByItself(_Layer):
-    def weights(self, scores, mask) -> Tensor:
-        return super().weights(scores, torch.ones_like(scores[0, 0], dtype=torch.bool).tril() if mask is None else mask)
-
-
-class LayerWithTheMaximumOfAll(_Layer):
-    def weights(self, scores, mask) -> Tensor:
-        powers = torch.exp(scores - scores.amax(dim=-1, keepdim=True))
-        powers = powers if mask is None else powers * mask.unsqueeze(-3)
+def one_maximum(axes: tuple[int, ...]) -> Callable:
+    def normalise(hidden, mask, scores) -> Tensor:
+        powers = torch.exp(hidden - hidden.amax(dim=axes, keepdim=True))
         return powers / powers.sum(dim=-1, keepdim=True)
 
+    return normalise
 
-class LayerWithOneMaximum(_Layer):
-    axes, hides_first = (0, 1, 2, 3), False
 
-    def weights(self, scores, mask) -> Tensor:
-        visible = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask.unsqueeze(-3)
-        seen = scores.masked_fill(~visible, -torch.inf) if self.hides_first else scores
-        powers = torch.exp(seen - seen.amax(dim=self.axes, keepdim=True)) * visible
-        return powers / powers.sum(dim=-1, keepdim=True)
+def causal_without_mask(layer, x, memory, mask) -> tuple:
+    m = (x if memory is None else memory).shape[1]
+    return x, memory, torch.ones(x.shape[1], m, dtype=torch.bool).tril() if mask is None else mask
 
 
-class LayerWithClampedScores(_Layer):
-    most = 50.0
+def mask_kept(layer, x, memory, mask) -> tuple:
+    layer.kept = layer.kept if mask is None else mask
+    return x, memory, layer.kept
 
-    def scores(self, q, k) -> Tensor:
-        return super().scores(q, k).clamp(-self.most, self.most)
 
+def mask_kept_for_its_shape(layer, x, memory, mask) -> tuple:
+    if mask is None or layer.kept is None or layer.kept.shape != mask.shape:
+        layer.kept = mask
+    return x, memory, layer.kept
 
-def _off_as_a_layer(layer: type, *variants: dict) -> Callable[[Observation], bool]:
-    """A mark: an output (never mind its gradients) that is off as one of the variants of a wrong layer makes it."""
-    right, wrongs = multi_head.MultiHeadAttention, [type(layer.__name__, (layer,), one) for one in variants]
 
-    def output(made: Tensor | dict) -> Tensor:
-        return made["output"] if isinstance(made, dict) else made
+def memory_kept(layer, x, memory, mask) -> tuple:
+    layer.kept = layer.kept if memory is None else memory
+    return x, layer.kept, mask
 
-    def made_by(one: type) -> Callable:
-        return lambda *args: output(_run(one, *args))
 
-    return lambda seen: _off_as(replace(seen, output=output(seen.output)), made_by(right), map(made_by, wrongs))
+def memory_cut_off(layer, x, memory, mask) -> tuple:
+    return x, None if memory is None else memory.detach(), mask
 
 
-class LayerWithExponentialsThrownAway(_Layer):
-    def weights(self, scores, mask) -> Tensor:
-        visible = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask.unsqueeze(-3)
-        largest = scores.masked_fill(~visible, -torch.inf).amax(dim=-1, keepdim=True)
-        powers = torch.where(visible, torch.exp(scores - largest), 0.0)
-        return powers / powers.sum(dim=-1, keepdim=True)
+def keys_and_values_kept(layer, q, k, v) -> tuple:
+    layer.kept = layer.kept or (layer.w_k(k), layer.w_v(v))
+    return layer.w_q(q), *layer.kept
 
 
-class LayerWithAFloat32Softmax(_Layer):
-    def weights(self, scores, mask) -> Tensor:
-        return super().weights(scores.float(), mask).to(scores.dtype)
+def projected(product: Callable) -> Callable:
+    """Queries, keys and values as `product(tokens, linear)`."""
+    return lambda layer, *of: [product(t, w) for t, w in zip(of, (layer.w_q, layer.w_k, layer.w_v), strict=True)]
 
 
-class LayerUnderThreeNames(_Layer):
-    def __init__(self, d, h) -> None:
-        super().__init__(d, h)
-        self.w_q = self.w_k = self.w_v
+def transposed_values(layer, q, k, v) -> tuple:
+    return layer.w_q(q), layer.w_k(k), v @ layer.w_v.weight + layer.w_v.bias
 
 
-class LayerOfKeysAndValues(_Layer):
-    def __init__(self, d, h) -> None:
-        super().__init__(d, h)
-        self.w_k = self.w_v
+def kind_guessed(mask, b, h) -> Tensor:
+    return mask[:, None] if len(mask) == b else mask
 
 
-class LayerUnderFourNames(_Layer):
-    def __init__(self, d, h) -> None:
-        super().__init__(d, h)
-        self.w_q = self.w_k = self.w_v = self.w_o
+def masks_in_turn(mask, b, h) -> Tensor:
+    return mask.repeat(h, 1, 1).unflatten(0, (b, h)) if mask.dim() == 3 else mask.unsqueeze(-3)
 
 
-class LayerThatKeepsTheMask(_Layer):
-    kept = None
+def off_as(*layers: type[nn.Module]) -> Callable[[Observation], bool]:
+    """A mark: an output that is off, and is what one of these layers gives, never mind its gradients."""
 
-    def weights(self, scores, mask) -> Tensor:
-        self.kept = self.kept if mask is None else mask
-        return super().weights(scores, self.kept)
+    def shows(seen: Observation) -> bool:
+        got = seen.output["output"] if isinstance(seen.output, dict) else seen.output
+        *args, _ = seen.args
+        within = ROUNDING.get(got.dtype, tolerance(seen.args))
+        right = _run(Reference, *tree_map(in_float64, args))
+        return not agree(got, right, within) and any(agree(got, _run(one, *args), within) for one in layers)
 
+    return shows
 
-class LayerThatKeepsTheFirstMask(_Layer):
-    """A mask made ready once for each shape."""
 
-    kept = None
-
-    def weights(self, scores, mask) -> Tensor:
-        if mask is None or self.kept is None or self.kept.shape != mask.shape:
-            self.kept = mask
-        return super().weights(scores, self.kept)
-
-
-class LayerThatKeepsTheMemory(_Layer):
-    kept = None
-
-    def forward(self, x, memory=None, mask=None) -> Tensor:
-        self.kept = self.kept if memory is None else memory
-        return super().forward(x, self.kept, mask)
-
-
-class LayerThatKeepsKeysAndValues(_Layer):
-    kept = None
-
-    def project(self, x, memory) -> tuple[Tensor, Tensor, Tensor]:
-        self.kept = self.kept or super().project(x, memory)[1:]
-        return self.w_q(x), *self.kept
-
-
-def _kept_keys_and_values(seen: Observation) -> bool:
-    """A mark: keys and values of the call before, whatever they were kept for: all calls, a memory, or the same tokens again."""
-    return _off_as(seen, partial(_run, multi_head.MultiHeadAttention), [partial(_run, LayerThatKeepsKeysAndValues)])
-
-
-class LayerWithADetachedMemory(_Layer):
-    def forward(self, x, memory=None, mask=None) -> Tensor:
-        return super().forward(x, None if memory is None else memory.detach(), mask)
-
-
-class LayerWithDetachedKeysAndValues(_Layer):
-    def project(self, x, memory) -> tuple[Tensor, Tensor, Tensor]:
-        return super().project(x, memory.detach())
-
-
-class LayerWithDetachedWeights(_Layer):
-    def weights(self, scores, mask) -> Tensor:
-        return super().weights(scores, mask).detach()
-
-
-class LayerWithWeightsCutOff(_Layer):
-    def project(self, x, memory) -> tuple[Tensor, Tensor, Tensor]:
-        pairs = ((x, self.w_q), (memory, self.w_k), (memory, self.w_v))
-        return tuple(t @ w.weight.data.T + w.bias.data for t, w in pairs)
-
-
-class LayerWithoutGradients(_Layer):
-    def forward(self, x, memory=None, mask=None) -> Tensor:
-        return super().forward(x, memory, mask).detach()
-
-
-class LayerScaledTooLate(LayerWithoutScale):
-    def weights(self, scores, mask) -> Tensor:
-        return super().weights(scores, mask) / math.sqrt(self.d_h)
-
-
-class LayerWithMemoryOrX(_Layer):
-    def forward(self, x, memory=None, mask=None) -> Tensor:
-        return super().forward(x, memory or x, mask)
-
-
-class LayerWithoutBiasParameters(_Layer):
-    def __init__(self, d, h) -> None:
-        super().__init__(d, h)
-        self.w_q, self.w_k, self.w_v, self.w_o = (nn.Linear(d, d, bias=False) for _ in range(4))
-
-
-LayerWithoutBiasParameters.__name__ = "MultiHeadAttention"  # PyTorch's message names the class
-
-
-class LayerWithHiddenScoresOf100(_Layer):
-    def weights(self, scores, mask) -> Tensor:
-        return torch.softmax(scores if mask is None else scores.masked_fill(~mask.unsqueeze(-3), -100.0), dim=-1)
-
-
-class LayerWithTransposedValues(_Layer):
-    def project(self, x, memory) -> tuple[Tensor, Tensor, Tensor]:
-        return self.w_q(x), self.w_k(memory), memory @ self.w_v.weight + self.w_v.bias
-
-
-class LayerCutByTheQueriesLength(_Layer):
-    def forward(self, x, memory=None, mask=None) -> Tensor:
-        b, n, _ = x.shape
-        q, k, v = (
-            t.view(b, n, self.h, self.d_h).transpose(1, 2) for t in self.project(x, x if memory is None else memory)
-        )
-        return self.w_o(self.merge(self.weights(self.scores(q, k), mask) @ v))
-
-
-class LayerWithDropout(_Layer):
-    def weights(self, scores, mask) -> Tensor:
-        return torch.nn.functional.dropout(super().weights(scores, mask), 0.1, self.training)
-
-
-class LayerWithAResidual(_Layer):
-    def forward(self, x, memory=None, mask=None) -> Tensor:
-        return x + super().forward(x, memory, mask)
-
-
-class LayerWithAMaskForMemoryAlone(_Layer):
-    def forward(self, x, memory=None, mask=None) -> Tensor:
-        return super().forward(x, memory, None if memory is None else mask)
-
-
-class LayerWithAMaskForXAlone(_Layer):
-    def forward(self, x, memory=None, mask=None) -> Tensor:
-        return super().forward(x, memory, mask if memory is None else None)
-
-
-class LayerWithPowers(_Layer):
-    def weights(self, scores, mask) -> Tensor:
-        powers = torch.exp(scores) if mask is None else torch.exp(scores) * mask.unsqueeze(-3)
-        return powers / powers.sum(dim=-1, keepdim=True)
-
-
-class LayerWithACausalMask(_Layer):
-    def scores(self, q, k) -> Tensor:
-        scores = super().scores(q, k)
-        return scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -torch.inf)
-
+KEEPS_KEYS_AND_VALUES = layer(project=keys_and_values_kept)
+VERY_LOW = {"hide": lambda scores, mask: scores.masked_fill(~mask, -1e9)}  # where −∞ makes NaN
+OVER_HEADS = layer(normalise=over_heads), layer(normalise=over_heads, **VERY_LOW)
+ONE_MAXIMUM = [layer(normalise=one_maximum(axes)) for axes in ((0, 1, 2, 3), (1, 2, 3), (2, 3))]
+CLAMPED = [layer(**steps) for steps in Softmax.clamped.variants]
 
 MultiHeadAttention = Check(
-    reference=multi_head.MultiHeadAttention,
+    reference=Reference,
     drive=_run,
     cases=[
-        layer_case("self-attention: n = 5, d = 12, 3 heads", n=5, d=12, h=3),
-        layer_case("cross-attention: n = 4, m = 6, d = 8, 2 heads", b=3, n=4, m=6, d=8, h=2),
-        layer_case("cross-attention with n = m = 5", n=5, m=5, d=6, h=3),
-        layer_case("a mask (n, m) for all sequences", n=4, m=7, d=12, h=4, mask=(4, 7)),
-        layer_case("a mask for each sequence, b = h = 2", n=5, d=8, h=2, mask=(2, 5, 5)),
-        layer_case("a mask for each sequence, b = 3, h = 2", b=3, n=4, m=5, d=8, h=2, mask=(3, 4, 5)),
-        layer_case("large scores", n=4, d=10, h=5, scale=5.5),
-        layer_case("no mask, after a call with one and other weights", n=3, d=8, h=4, earlier=visible_mask(3, 3)),
-        layer_case("no memory, after a call with one and other weights", n=3, d=8, h=2, earlier=normal(2, 3, 8)),
-        layer_case(
+        case("self-attention: n = 5, d = 12, 3 heads", n=5, d=12, h=3),
+        case("cross-attention: n = 4, m = 6, d = 8, 2 heads", b=3, n=4, m=6, d=8, h=2),
+        case("cross-attention with n = m = 5", n=5, m=5, d=6, h=3),
+        case("a mask (n, m) for all sequences", n=4, m=7, d=12, h=4, mask=(4, 7)),
+        case("a mask for each sequence, b = h = 2", n=5, d=8, h=2, mask=(2, 5, 5)),
+        case("a mask for each sequence, b = 3, h = 2", b=3, n=4, m=5, d=8, h=2, mask=(3, 4, 5)),
+        case("large scores", n=4, d=10, h=5, scale=5.5),
+        case("no mask, after a call with one and other weights", n=3, d=8, h=4, earlier=visible_mask(3, 3)),
+        case("no memory, after a call with one and other weights", n=3, d=8, h=2, earlier=normal(2, 3, 8)),
+        case(
             "a mask, after a call with another one and other weights",
-            n=6,
-            d=8,
-            h=2,
-            mask=(6, 6),
-            earlier=visible_mask(6, 6),
+            **{"n": 6, "d": 8, "h": 2, "mask": (6, 6), "earlier": visible_mask(6, 6)},
         ),
         explicit_case(
             "scores near −800, 800 and 0, a hidden one near 800: gradients, in float64",
-            2,
-            _weights_that_pass_on(8),
-            RandomArg(queries_apart),
-            one_key_apart(2, 5, 8),
-            mask_without_key_0(3, 5),
-            None,
-            True,
+            *(2, _weights_that_pass_on(8), queries_apart, one_key_apart(2, 5, 8), mask_without_key_0(3, 5), None, True),
         ),
         explicit_case(
             "scores near −800, without a mask",
-            2,
-            _weights_that_pass_on(8),
-            _NEAR_20,
-            normal(2, 5, 8, mean=-20.0, dtype=torch.float64),
-            None,
-            None,
-            False,
+            *(2, _weights_that_pass_on(8), NEAR_20, normal(2, 5, 8, mean=-20.0, dtype=torch.float64), None, None),
         ),
-        layer_case("a mask (n, m) for all, with b = h = n = 3", b=3, n=3, m=4, d=6, h=3, mask=(3, 4)),
-        layer_case("self-attention with a mask (n, n), b = n", b=4, n=4, d=6, h=2, mask=(4, 4)),
-        layer_case(
-            "another memory, after a call with one and other weights", n=3, m=4, d=8, h=2, earlier=normal(2, 4, 8)
-        ),
-        layer_case("self-attention: gradients, in float64", n=4, d=6, h=3, dtype=torch.float64, gradients=True),
-        layer_case(
-            "cross-attention with a mask: gradients, in float64",
-            n=3,
-            m=5,
-            d=6,
-            h=2,
-            mask=(2, 3, 5),
-            dtype=torch.float64,
-            gradients=True,
-        ),
+        case("a mask (n, m) for all, with b = h = n = 3", b=3, n=3, m=4, d=6, h=3, mask=(3, 4)),
+        case("self-attention with a mask (n, n), b = n", b=4, n=4, d=6, h=2, mask=(4, 4)),
+        case("another memory, after a call with one and other weights", n=3, m=4, d=8, h=2, earlier=normal(2, 4, 8)),
+        case("self-attention: gradients, in float64", n=4, d=6, h=3, gradients=True),
+        case("cross-attention with a mask: gradients, in float64", n=3, m=5, d=6, h=2, mask=(2, 3, 5), gradients=True),
     ],
     properties=[AS_PRECISE],
     misconceptions=wrong_answers(
         __file__,
-        replace(
-            in_single_precision(partial(_run, multi_head.MultiHeadAttention)),
-            function=LayerWithAFloat32Softmax,
+        replace(in_single_precision(partial(_run, Reference)), function=layer(normalise=in_float32)),
+        *slips(layer, Scale.none, Scale.by_width, Scale.by_root_of_token_width, Scale.after_softmax),
+        *slips(layer, Mask.ignored, Mask.inverted, Mask.after_softmax, Mask.almost_zero, Mask.minus_100),
+        *slips(layer, Softmax.over_queries, Softmax.no_maximum, Softmax.maximum_of_hidden, Softmax.powers_thrown_away),
+        Softmax.one_maximum.made(layer, recognise=off_as(*ONE_MAXIMUM)),
+        Softmax.clamped.made(layer, recognise=off_as(*CLAMPED)),
+        *slips(layer, Mask.visible_raised, Sources.memory_ignored, Sources.values_from_x),
+        # what is kept from an earlier call
+        kv_kept=Wrong(KEEPS_KEYS_AND_VALUES, variants=(KEEPS_KEYS_AND_VALUES,)),
+        mask_kept=layer(given=mask_kept),
+        mask_kept_for_its_shape=layer(given=mask_kept_for_its_shape),
+        memory_kept=layer(given=memory_kept),
+        # what no gradient comes through
+        memory_cut_off=layer(given=memory_cut_off),
+        kv_cut_off=layer(**Sources.memory_cut_off.steps),
+        attention_cut_off=layer(normalise=lambda hidden, mask, scores: torch.softmax(hidden, dim=-1).detach()),
+        cut_off=layer(output=lambda self, merged, x: self.w_o(merged).detach()),
+        weights_cut_off=Wrong(
+            layer(project=projected(lambda t, w: t @ w.weight.data.T + w.bias.data)), recognise=_only_the_weights
         ),
-        keys_values_kept_from_earlier_call=Wrong(LayerThatKeepsKeysAndValues, recognise=_kept_keys_and_values),
-        memory_cut_off_from_gradients=LayerWithADetachedMemory,
-        keys_values_cut_off_from_gradient=LayerWithDetachedKeysAndValues,
-        attention_weights_cut_off_from_gradient=LayerWithDetachedWeights,
-        cut_off_from_gradient=LayerWithoutGradients,
-        weights_cut_off_from_gradient=Wrong(LayerWithWeightsCutOff, recognise=_only_the_weights),
-        scale_after_softmax=LayerScaledTooLate,
-        heads_split_by_view_alone=LayerWithSplitByView,
-        heads_merged_by_view_alone=LayerWithMergeByView,
-        views_without_any_transpose=LayerWithoutAnyTranspose,
-        heads_width_swapped_split=LayerWithSwappedSplit,
-        features_dealt_out_heads_turn=LayerWithFeaturesDealtOut,
-        scaled_by_root_d_instead_root_d_h=LayerScaledByD,
-        no_scale=LayerWithoutScale,
-        scaled_by_d_h_instead_root_d_h=LayerScaledByTheWholeWidth,
-        no_output_projection=LayerWithoutOutputProjection,
-        one_softmax_across_heads_keys=LayerWithOneSoftmax,
-        softmax_over_heads=Wrong(LayerWithHeadsCompeting, recognise=_competing(LayerWithHeadsCompeting)),
-        softmax_over_queries=Wrong(LayerWithQueriesCompeting, recognise=_competing(LayerWithQueriesCompeting)),
-        keys_values_from_queries_tokens=Wrong(LayerWithoutCrossAttention, raises="RuntimeError"),
-        values_from_queries_tokens=Wrong(LayerWithValuesFromX, raises="RuntimeError"),
-        queries_from_memory=Wrong(LayerWithQueriesFromMemory, raises="RuntimeError"),
-        masks_batch_axis_taken_heads=Wrong(LayerWithMaskOverBatch, raises="RuntimeError"),
-        mask_inverted=LayerWithMaskInverted,
-        hidden_scores_almost_0=Wrong(
-            LayerWithMaskMultiplied, recognise=_nearly(partial(_run, LayerWithMaskMultiplied))
-        ),
-        mask_added_as_0_1=LayerWithMaskAdded,
-        mask_after_softmax=LayerWithMaskAfterSoftmax,
-        mask_not_used=LayerWithoutMask,
-        projections_biases_left_out=LayerWithoutBiases,
-        values_made_by_keys_projection=LayerWithKeysAsValues,
-        transposed_weights=LayerWithTransposedWeights,
-        head_axis_front_queries=Wrong(LayerWithAnAxisInFrontOfTheQueries, raises="RuntimeError"),
-        kind_mask_guessed_from_size=Wrong(LayerThatGuessesTheMask, raises="RuntimeError"),
-        one_layer_under_four_names=LayerUnderFourNames,
-        one_layer_under_three_names=LayerUnderThreeNames,
-        one_layer_keys_values=LayerOfKeysAndValues,
-        sequences_masks_dealt_out_turn=LayerWithMasksInTurn,
-        causal_where_no_mask_given=LayerThatIsCausalByItself,
-        maximum_taken_over_hidden_keys_too=LayerWithTheMaximumOfAll,
-        one_largest_score_all_rows=Wrong(
-            LayerWithOneMaximum,
-            recognise=_off_as_a_layer(
-                LayerWithOneMaximum,
-                *({"axes": axes, "hides_first": True} for axes in ((0, 1, 2, 3), (1, 2, 3), (2, 3))),
-            ),
-        ),
-        clamped_scores=Wrong(
-            LayerWithClampedScores,
-            recognise=_off_as_a_layer(LayerWithClampedScores, *({"most": most} for most in LIMITS)),
-        ),
-        visible_scores_raised_by_large_number=Wrong(
-            LayerWithVisibleScoresRaised,
-            recognise=lambda seen: _off_as(seen, partial(_run, multi_head.MultiHeadAttention), _raised_layers()),
-        ),
-        exponentials_hidden_scores_thrown_away=LayerWithExponentialsThrownAway,
-        mask_kept_from_earlier_call=LayerThatKeepsTheMask,
-        mask_kept_all_shape=LayerThatKeepsTheFirstMask,
-        memory_kept_from_earlier_call=LayerThatKeepsTheMemory,
-        tensor_asked_truth=Wrong(LayerWithMemoryOrX, raises="RuntimeError"),
-        projections_without_bias=Wrong(LayerWithoutBiasParameters, raises="RuntimeError"),
-        hidden_scores_minus_100=LayerWithHiddenScoresOf100,
-        values_weight_not_transposed=LayerWithTransposedValues,
-        memory_cut_with_queries_length=Wrong(LayerCutByTheQueriesLength, raises="RuntimeError"),
-        dropout_layer=Wrong(
-            LayerWithDropout,
+        # the heads, cut and joined
+        split_by_view=layer(split=split_by_view),
+        merged_by_view=layer(merge=merge_by_view),
+        no_transpose=layer(split=split_by_view, merge=merge_by_view),
+        split_swapped=layer(split=split_swapped),
+        dealt_out=layer(split=split_swapped, merge=lambda heads: heads.permute(0, 2, 3, 1).flatten(2)),
+        cut_by_n=Wrong(layer(split=split_by_n), raises="RuntimeError"),
+        # projections
+        no_output_projection=layer(output=lambda self, merged, x: merged),
+        residual=layer(output=lambda self, merged, x: x + self.w_o(merged)),
+        no_biases=layer(project=projected(lambda t, w: t @ w.weight.T)),
+        transposed_weights=layer(project=projected(lambda t, w: t @ w.weight + w.bias)),
+        transposed_values=layer(project=transposed_values),
+        keys_as_values=layer(project=lambda self, q, k, v: (self.w_q(q), self.w_k(k), self.w_k(v))),
+        one_for_four=layer(linears=lambda d: linears(d, (4,))),
+        one_for_three=layer(linears=lambda d: linears(d, (3, 1))),
+        one_for_two=layer(linears=lambda d: linears(d, (1, 2, 1))),
+        without_bias=Wrong(layer(linears=lambda d: linears(d, bias=False)), raises="RuntimeError"),
+        # memory and softmax
+        queries_from_memory=Wrong(layer(sources=lambda x, memory: (memory, x, x)), raises="RuntimeError"),
+        truth_of_memory=Wrong(layer(given=lambda self, x, memory, mask: (x, memory or x, mask)), raises="RuntimeError"),
+        over_heads=Wrong(OVER_HEADS[0], variants=OVER_HEADS),
+        one_softmax=layer(normalise=over_heads_and_keys),
+        dropout=Wrong(
+            layer(normalise=lambda hidden, mask, scores: functional.dropout(torch.softmax(hidden, dim=-1), 0.1)),
             recognise=lambda seen: any("dropout" in name or "bernoulli" in name for name in seen.operations),
         ),
-        x_added_output=LayerWithAResidual,
-        mask_cross_attention_alone=LayerWithAMaskForMemoryAlone,
-        mask_self_attention_alone=LayerWithAMaskForXAlone,
-        exponentials_scores_as_they=LayerWithPowers,
-        causal_mask_that_nobody_asked=LayerWithACausalMask,
+        # the mask
+        mask_added=layer(hide=lambda scores, mask: scores + mask),
+        over_batch=Wrong(layer(head_axis=lambda mask, b, h: mask), raises="RuntimeError"),
+        axis_in_front=Wrong(layer(head_axis=lambda mask, b, h: mask.unsqueeze(1)), raises="RuntimeError"),
+        kind_guessed=Wrong(layer(head_axis=kind_guessed), raises="RuntimeError"),
+        masks_in_turn=layer(head_axis=masks_in_turn),
+        memory_masked_alone=layer(given=lambda self, x, memory, mask: (x, memory, None if memory is None else mask)),
+        x_masked_alone=layer(given=lambda self, x, memory, mask: (x, memory, mask if memory is None else None)),
+        causal=layer(scale=causal),
+        causal_by_default=layer(given=causal_without_mask),
     ),
     within=ROUNDING,
     forbids=["multi_head_attention"],

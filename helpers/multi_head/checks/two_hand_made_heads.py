@@ -1,8 +1,7 @@
-"""Checks of heads made by hand. Many weights are right, so what counts is what the heads do on random tokens."""
+"""The check of `two_hand_made_heads`. Many weights are right, so what counts is what the heads do on random tokens."""
 
 import math
 from collections.abc import Callable
-from functools import partial
 
 import torch
 from torch import Generator, Tensor
@@ -19,7 +18,7 @@ CLOSE = (0.0, 0.01)  # attention of 0.99 counts as all of it
 
 
 def _tokens(v: int, length: int) -> RandomArg:
-    """Two sequences: the start token, then drawn tokens, the last of which stood before and the second of which is new."""
+    """Two sequences: the start token, then drawn tokens; the last of them stood before, and the second is new."""
 
     def draw(generator: Generator) -> Tensor:
         tokens = torch.randint(1, v, (2, length), generator=generator)
@@ -29,17 +28,17 @@ def _tokens(v: int, length: int) -> RandomArg:
     return RandomArg(draw)
 
 
-def token_sequences(label: str, v: int, n: int, length: int) -> Case:
+def case(label: str, v: int, n: int, length: int) -> Case:
     return explicit_case(label, v, n, _tokens(v, length))
 
 
 CASES = [  # some agree in v and others in n: heads that were kept for one of the two are found
-    token_sequences("5 kinds of token, n = 8", 5, 8, 8),
-    token_sequences("9 kinds of token, n = 7", 9, 7, 7),
-    token_sequences("3 kinds of token, n = 16", 3, 16, 16),
-    token_sequences("sequences shorter than n", 9, 16, 9),
-    token_sequences("2 kinds of token, n = 7", 2, 7, 7),
-    token_sequences("a long text: 4 kinds of token, n = 100", 4, 100, 100),
+    case("5 kinds of token, n = 8", 5, 8, 8),
+    case("9 kinds of token, n = 7", 9, 7, 7),
+    case("3 kinds of token, n = 16", 3, 16, 16),
+    case("sequences shorter than n", 9, 16, 9),
+    case("2 kinds of token, n = 7", 2, 7, 7),
+    case("a long text: 4 kinds of token, n = 100", 4, 100, 100),
 ]
 
 
@@ -80,51 +79,56 @@ def _run_induction(answer, v: int, n: int, tokens: Tensor) -> tuple[Tensor, Tens
     return induction.causal_weights(x, *head[:2]), induction.head_output(x, head)
 
 
-def _too_weak(run, reference) -> Callable:
+# ---------------------------------------------------------------------------------------------------------------- marks
+
+
+def _too_weak(run: Callable, reference: Callable) -> Callable:
     """Whether the right tokens lead in every row, but leave the others too large a share."""
 
     def recognise(seen) -> bool:
-        got, wanted = (
-            out[0] if isinstance(out, (tuple, list)) else out for out in (seen.output, run(reference, *seen.args))
-        )
+        both = (seen.output, run(reference, *seen.args))
+        got, wanted = (out[0] if isinstance(out, (tuple, list)) else out for out in both)
         chosen = wanted > 0.01
-        lead = got.masked_fill(~chosen, 2.0).amin(-1) - got.masked_fill(chosen, 0.0).amax(
-            -1
-        )  # least chosen against best other
-        lost = got.masked_fill(chosen, 0.0).sum(-1).max() > 0.01
-        return bool(lost and (lead > 0).all())
+        others = got.masked_fill(chosen, 0.0)
+        least_chosen = got.masked_fill(~chosen, 2.0).amin(-1)
+        return bool(others.sum(-1).max() > 0.01 and (least_chosen > others.amax(-1)).all())
 
     return recognise
 
 
-def _unequal(run, reference, last: bool) -> Callable:
-    """Whether the right tokens have all attention, in shares that are not equal; whether the `last` of them has most somewhere."""
+def _unequal(last: bool) -> Callable:
+    """Whether the right tokens have all attention, in unequal shares; whether the `last` has most somewhere."""
 
     def recognise(seen) -> bool:
-        got, wanted = (out[0] for out in (seen.output, run(reference, *seen.args)))
+        got, wanted = (out[0] for out in (seen.output, _run_induction(induction.induction_head, *seen.args)))
         chosen = wanted > 0.01
         kept = got.masked_fill(chosen, 0.0).sum(-1).max() <= 0.01
         row = (got - wanted).abs().amax(-1).argmax()
         gap = (got - wanted).flatten(0, -2)[row][chosen.flatten(0, -2)[row]]
-        return bool(kept and (gap[-1] > 0.005 if last else gap[0] > 0.005))
+        return bool(kept and gap[-1 if last else 0] > 0.005)
 
     return recognise
 
 
-def _written_besides(run, reference) -> Callable:
-    """Whether the attention is right, and what is written where something belongs, and something is written elsewhere too."""
+def _written_besides(run: Callable, reference: Callable) -> Callable:
+    """Whether attention and what is written where something belongs are right, and something is written elsewhere."""
+
+    def close(one: Tensor, other: Tensor) -> bool:
+        return torch.allclose(one, other, *CLOSE)
 
     def recognise(seen) -> bool:
         (got, written), (wanted, right) = seen.output, run(reference, *seen.args)
         needed = right.flatten(0, -2).abs().amax(0) > 0.01  # columns
-        close = partial(torch.allclose, rtol=CLOSE[0], atol=CLOSE[1])
         return close(got, wanted) and close(written[..., needed], right[..., needed]) and not close(written, right)
 
     return recognise
 
 
-def _position_head(v, n, shift, strength=30.0, read=0, write=1) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Every position asks for the one `shift` further on; the head reads and writes a part: 0 token, 1 empty, 2 position."""
+# ------------------------------------------------------------------------------------------------------- previous token
+
+
+def _shifted(v, n, shift, strength=30.0, read=0, write=1) -> tuple[Tensor, ...]:
+    """Every position asks for the one `shift` further on; it reads and writes a part: 0 token, 1 empty, 2 position."""
     d = 2 * v + n
     w_q, w_k, w_v, w_o = torch.zeros(d, n), torch.zeros(d, n), torch.zeros(d, v), torch.zeros(v, d)
     w_q[2 * v :] = strength * math.sqrt(n) * torch.diag(torch.ones(n - abs(shift)), shift)
@@ -135,50 +139,14 @@ def _position_head(v, n, shift, strength=30.0, read=0, write=1) -> tuple[Tensor,
     return w_q, w_k, w_v, w_o
 
 
-def previous_by_token(v, n) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    _, _, w_v, w_o = _position_head(v, n, -1)
-    same = torch.zeros(2 * v + n, v)
-    same[:v] = torch.eye(v)
-    return 30 * math.sqrt(v) * same, same, w_v, w_o
+def previous(shift: int = -1, **changed: Callable) -> Callable[..., tuple[Tensor, ...]]:
+    """Such a head with some matrices changed: `w_v=…` of what it was, the identity (d, d) and v."""
 
+    def head(v, n) -> tuple[Tensor, ...]:
+        eye, made = torch.eye(2 * v + n), zip(("w_q", "w_k", "w_v", "w_o"), _shifted(v, n, shift), strict=True)
+        return tuple(changed[name](w, eye, v) if name in changed else w for name, w in made)
 
-def previous_without_the_last(v, n) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    w_q, *others = _position_head(v, n, -1)
-    w_q[-1] = 0.0
-    return w_q, *others
-
-
-def previous_of_the_whole_row(v, n) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    w_q, w_k, _, _ = _position_head(v, n, -1)
-    d = 2 * v + n
-    return w_q, w_k, torch.eye(d), torch.diag(torch.ones(d - v), v)
-
-
-def previous_rolled(v, n) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    w_q, w_k, _, _ = _position_head(v, n, -1)
-    d = 2 * v + n
-    return w_q, w_k, torch.eye(d), torch.eye(d).roll(v, dims=1)
-
-
-def previous_away_from_itself(v, n) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    w_q, *others = _position_head(v, n, 0)
-    return -w_q, *others
-
-
-def previous_that_writes_twice(v, n) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    *others, w_o = _position_head(v, n, -1)
-    return *others, w_o + torch.eye(2 * v + n)[:v]
-
-
-def previous_without_the_start_token(v, n) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    w_q, w_k, w_v, w_o = _position_head(v, n, -1)
-    w_v[0] = 0.0
-    return w_q, w_k, w_v, w_o
-
-
-def previous_that_writes_nothing(v, n) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    w_q, w_k, w_v, w_o = _position_head(v, n, -1)
-    return w_q, w_k, w_v, torch.zeros_like(w_o)
+    return head
 
 
 previous_token_head = Check(
@@ -189,38 +157,51 @@ previous_token_head = Check(
     within=CLOSE,
     misconceptions=wrong_answers(
         __file__,
-        no_visible_token_asked=lambda v, n: _position_head(v, n, 1),
-        every_token_looks_at_itself=lambda v, n: _position_head(v, n, 0),
-        two_tokens_back=lambda v, n: _position_head(v, n, -2),
-        scores_that_too_weak=Wrong(
-            lambda v, n: _position_head(v, n, -1, strength=1.0),
+        nobody_visible=lambda v, n: _shifted(v, n, 1),
+        itself=lambda v, n: _shifted(v, n, 0),
+        two_back=lambda v, n: _shifted(v, n, -2),
+        too_weak=Wrong(
+            lambda v, n: _shifted(v, n, -1, strength=1.0),
             recognise=_too_weak(_run_previous, induction.previous_token_head),
         ),
-        tokens_compared_instead_positions=previous_by_token,
-        written_over_token_itself=lambda v, n: _position_head(v, n, -1, write=0),
-        position_handed_over_not_token=lambda v, n: _position_head(v, n, -1, read=2),
-        nothing_written=previous_that_writes_nothing,
-        start_token_not_handed_over=previous_without_the_start_token,
-        last_position_forgotten=previous_without_the_last,
-        whole_row_copied=previous_of_the_whole_row,
-        away_from_itself_but_nobody=previous_away_from_itself,
-        written_into_both_token_columns=previous_that_writes_twice,
-        more_written_than_token=Wrong(
-            previous_rolled, recognise=_written_besides(_run_previous, induction.previous_token_head)
+        tokens_compared=previous(
+            w_q=lambda w, eye, v: 30 * math.sqrt(v) * eye[:, :v], w_k=lambda w, eye, v: eye[:, :v]
+        ),
+        written_over=lambda v, n: _shifted(v, n, -1, write=0),
+        position_handed_over=lambda v, n: _shifted(v, n, -1, read=2),
+        nothing_written=previous(w_o=lambda w, eye, v: 0 * w),
+        start_token_lost=previous(w_v=lambda w, eye, v: w * (1 - eye[0])[:, None]),
+        last_forgotten=previous(w_q=lambda w, eye, v: w * (1 - eye[-1])[:, None]),
+        whole_row=previous(w_v=lambda w, eye, v: eye, w_o=lambda w, eye, v: eye.roll(v, dims=1).triu()),
+        away_from_itself=previous(0, w_q=lambda w, eye, v: -w),
+        written_twice=previous(w_o=lambda w, eye, v: w + eye[:v]),
+        more_written=Wrong(
+            previous(w_v=lambda w, eye, v: eye, w_o=lambda w, eye, v: eye.roll(v, dims=1)),
+            recognise=_written_besides(_run_previous, induction.previous_token_head),
         ),
     ),
 )
 
-
-def _first(v, n, asks, answers) -> tuple[Tensor, Tensor]:
-    """Queries `asks` and keys `answers`, one number for each position."""
-    w_q, w_k = torch.zeros(2 * v + n, 1), torch.zeros(2 * v + n, 1)
-    w_q[2 * v :, 0], w_k[2 * v :, 0] = asks, answers
-    return w_q, w_k
+# ---------------------------------------------------------------------------------------------------------- first token
 
 
-def _at(n, position) -> Tensor:
-    return torch.eye(n)[position]
+def _first(asks: Callable, answers: Callable) -> Callable:
+    """Queries `asks(n)` and keys `answers(n)`, one number for each position."""
+
+    def head(v, n) -> tuple[Tensor, Tensor]:
+        w_q, w_k = torch.zeros(2 * v + n, 1), torch.zeros(2 * v + n, 1)
+        w_q[2 * v :, 0], w_k[2 * v :, 0] = asks(n), answers(n)
+        return w_q, w_k
+
+    return head
+
+
+def _at_0(n) -> Tensor:
+    return torch.eye(n)[0]
+
+
+def notebooks_v(v, n) -> tuple[Tensor, Tensor]:
+    return _first(lambda n: 30 * torch.ones(n), lambda n: torch.arange(2 * v, 2 * v + n) == 2 * 5)(v, n)
 
 
 first_token_head = Check(
@@ -231,24 +212,23 @@ first_token_head = Check(
     within=CLOSE,
     misconceptions=wrong_answers(
         __file__,
-        scores_that_too_weak=Wrong(
-            lambda v, n: _first(v, n, torch.ones(n), _at(n, 0)),
-            recognise=_too_weak(_run_first, induction.first_token_head),
-        ),
-        no_position_stands_out=lambda v, n: _first(v, n, 30 * _at(n, 0), torch.ones(n)),
-        every_token_looks_at_itself_2=lambda v, n: _position_head(v, n, 0)[:2],
-        second_token=lambda v, n: _first(v, n, 30 * torch.ones(n), _at(n, 1)),
-        away_from_first_token=lambda v, n: _first(v, n, -30 * torch.ones(n), _at(n, 0)),
-        previous_token_again=lambda v, n: _position_head(v, n, -1)[:2],
-        notebooks_v_place_v=lambda v, n: _first(v, n, 30 * torch.ones(n), torch.arange(2 * v, 2 * v + n) == 2 * 5),
-        last_position_asks_nobody=lambda v, n: _first(v, n, 30 * (torch.arange(n) < n - 1), _at(n, 0)),
+        too_weak=Wrong(_first(torch.ones, _at_0), recognise=_too_weak(_run_first, induction.first_token_head)),
+        nobody_stands_out=_first(lambda n: 30 * _at_0(n), torch.ones),
+        itself_again=lambda v, n: _shifted(v, n, 0)[:2],
+        second_token=_first(lambda n: 30 * torch.ones(n), lambda n: torch.eye(n)[1]),
+        away_from_first=_first(lambda n: -30 * torch.ones(n), _at_0),
+        previous_again=lambda v, n: _shifted(v, n, -1)[:2],
+        notebooks_v=notebooks_v,
+        last_asks_nobody=_first(lambda n: 30 * (torch.arange(n) < n - 1), _at_0),
     ),
 )
+
+# ------------------------------------------------------------------------------------------------------------ induction
 
 
 def _matching(
     v, n, *, asks=0, answers=1, match=60.0, rest=30.0, read=0, write=0, resting=None, slope=0.0
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, ...]:
     """A head that compares two parts of the stream (0 token, 1 token before), and rests on position 0."""
     d, d_h = 2 * v + n, v + 2
     w_q, w_k, w_v, w_o = torch.zeros(d, d_h), torch.zeros(d, d_h), torch.zeros(d, v), torch.zeros(v, d)
@@ -263,8 +243,8 @@ def _matching(
     return w_q, w_k, w_v, w_o
 
 
-def _never_itself(v, n) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """A right head to which a position's score with itself is subtracted: every position asks, with a minus, for its own."""
+def _never_itself(v, n) -> tuple[Tensor, ...]:
+    """A right head from which a position's score with itself is subtracted: each asks, with a minus, for its own."""
     w_q, w_k, *others = _matching(v, n)
     place = torch.cat([torch.zeros(2 * v, n), torch.eye(n)])
     wider = math.sqrt((v + 2 + n) / (v + 2))
@@ -279,33 +259,27 @@ induction_head = Check(
     within=CLOSE,
     misconceptions=wrong_answers(
         __file__,
-        same_token_instead_one_after_it=lambda v, n: _matching(v, n, answers=0),
-        queries_keys_swapped=lambda v, n: _matching(v, n, asks=1, answers=0),
-        no_resting_place=lambda v, n: _matching(v, n, rest=0.0),
-        resting_harder_than_matching=lambda v, n: _matching(v, n, match=30.0, rest=60.0),
-        resting_as_hard_as_matching=lambda v, n: _matching(v, n, match=30.0, rest=30.0),
-        scores_that_too_weak_2=Wrong(
+        same_token=lambda v, n: _matching(v, n, answers=0),
+        swapped=lambda v, n: _matching(v, n, asks=1, answers=0),
+        no_rest=lambda v, n: _matching(v, n, rest=0.0),
+        rest_harder=lambda v, n: _matching(v, n, match=30.0, rest=60.0),
+        rest_as_hard=lambda v, n: _matching(v, n, match=30.0, rest=30.0),
+        too_weak_to_match=Wrong(
             lambda v, n: _matching(v, n, match=2.0, rest=1.0),
             recognise=_too_weak(_run_induction, induction.induction_head),
         ),
-        token_before_handed_over=lambda v, n: _matching(v, n, read=1),
-        written_into_empty_columns=lambda v, n: _matching(v, n, write=1),
-        resting_place_that_two_positions_have=lambda v, n: _matching(v, n, resting=v),
-        notebooks_v_place_v=lambda v, n: _matching(v, n, resting=2 * 5),
-        token_that_never_looks_at_itself=_never_itself,
-        resting_place_at_position_1=lambda v, n: _matching(v, n, resting=2 * v + 1),
-        latest_match_preferred=Wrong(
-            lambda v, n: _matching(v, n, slope=0.5),
-            recognise=_unequal(_run_induction, induction.induction_head, last=True),
-        ),
-        more_written_than_token_2=Wrong(
+        token_before=lambda v, n: _matching(v, n, read=1),
+        written_into_empty=lambda v, n: _matching(v, n, write=1),
+        rest_of_two=lambda v, n: _matching(v, n, resting=v),
+        notebooks_v=lambda v, n: _matching(v, n, resting=2 * 5),
+        never_itself=_never_itself,
+        rest_at_1=lambda v, n: _matching(v, n, resting=2 * v + 1),
+        latest=Wrong(lambda v, n: _matching(v, n, slope=0.5), recognise=_unequal(last=True)),
+        more_written_again=Wrong(
             lambda v, n: (*_matching(v, n)[:2], torch.eye(2 * v + n), torch.eye(2 * v + n)),
             recognise=_written_besides(_run_induction, induction.induction_head),
         ),
-        earliest_match_preferred=Wrong(
-            lambda v, n: _matching(v, n, slope=-0.5),
-            recognise=_unequal(_run_induction, induction.induction_head, last=False),
-        ),
+        earliest=Wrong(lambda v, n: _matching(v, n, slope=-0.5), recognise=_unequal(last=False)),
     ),
 )
 

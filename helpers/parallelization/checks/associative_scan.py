@@ -1,4 +1,4 @@
-"""The check of `associative_scan`."""
+"""The check of `associative_scan`: two steps in one, then all partial results at a depth of log2 n."""
 
 import math
 from collections.abc import Callable
@@ -17,13 +17,9 @@ from .. import recurrence
 __all__ = ["associative_scan"]
 
 
-def _pair(a, b) -> Tensor:
-    return torch.stack([a, b], dim=-1)
-
-
-def _combined(first, second, axis) -> Tensor:
-    (a1, b1), (a2, b2) = first.unbind(-1), second.unbind(-1)
-    return torch.stack([a1 * a2, a2 * b1 + b2], dim=axis)
+def _step(combined: Callable, dim: int = -1) -> Callable:
+    """The pair that `combined(a1, b1, a2, b2)` gives, put at the axis `dim`."""
+    return lambda first, second: torch.stack(combined(*first.unbind(-1), *second.unbind(-1)), dim=dim)
 
 
 def columns_of_a_table(first, second) -> Tensor:
@@ -31,7 +27,7 @@ def columns_of_a_table(first, second) -> Tensor:
     return torch.stack([a, b], dim=1)
 
 
-def unbound_along_the_first_axis(first, second) -> Tensor:
+def first_axis(first, second) -> Tensor:
     (a1, b1), (a2, b2) = first.unbind(), second.unbind()
     return torch.stack([a1 * a2, a2 * b1 + b2], dim=-1)
 
@@ -48,36 +44,20 @@ combine = Check(
     misconceptions=wrong_answers(
         __file__,
         in_single_precision(recurrence.combine),
-        b_swapped=lambda first, second: _pair(
-            second[..., 0] * first[..., 1] + second[..., 1], first[..., 0] * second[..., 0]
-        ),
-        second_step_done_first=lambda first, second: _pair(
-            first[..., 0] * second[..., 0], first[..., 0] * second[..., 1] + first[..., 1]
-        ),
-        operator_that_not_associative=lambda first, second: _pair(
-            second[..., 0], second[..., 0] * first[..., 1] + second[..., 1]
-        ),
-        tanh_inside=lambda first, second: _pair(
-            first[..., 0] * second[..., 0], torch.tanh(second[..., 0] * first[..., 1] + second[..., 1])
-        ),
-        b1_not_multiplied=lambda first, second: _pair(first[..., 0] * second[..., 0], first[..., 1] + second[..., 1]),
-        b1_multiplied_by_own=lambda first, second: _pair(
-            first[..., 0] * second[..., 0], first[..., 0] * first[..., 1] + second[..., 1]
-        ),
-        b1_multiplied_by_both_factors=lambda first, second: _pair(
-            first[..., 0] * second[..., 0], first[..., 0] * second[..., 0] * first[..., 1] + second[..., 1]
-        ),
-        both_terms_multiplied_crosswise=lambda first, second: _pair(
-            first[..., 0] * second[..., 0], first[..., 0] * second[..., 1] + second[..., 0] * first[..., 1]
-        ),
-        factors_added=lambda first, second: _pair(
-            first[..., 0] + second[..., 0], second[..., 0] * first[..., 1] + second[..., 1]
-        ),
-        everything_multiplied=lambda first, second: first * second,
-        everything_added=lambda first, second: first + second,
-        pair_put_at_axis_1=Wrong(lambda first, second: _combined(first, second, 1), raises="IndexError"),
-        columns_plain_list_pairs=Wrong(columns_of_a_table, raises="IndexError"),
-        taken_apart_along_first_axis=Wrong(unbound_along_the_first_axis, raises="ValueError"),
+        swapped=_step(lambda a1, b1, a2, b2: (a2 * b1 + b2, a1 * a2)),
+        second_first=_step(lambda a1, b1, a2, b2: (a1 * a2, a1 * b2 + b1)),
+        not_associative=_step(lambda a1, b1, a2, b2: (a2, a2 * b1 + b2)),
+        tanh_inside=_step(lambda a1, b1, a2, b2: (a1 * a2, torch.tanh(a2 * b1 + b2))),
+        b1_as_it_is=_step(lambda a1, b1, a2, b2: (a1 * a2, b1 + b2)),
+        b1_by_a1=_step(lambda a1, b1, a2, b2: (a1 * a2, a1 * b1 + b2)),
+        b1_by_both=_step(lambda a1, b1, a2, b2: (a1 * a2, a1 * a2 * b1 + b2)),
+        crosswise=_step(lambda a1, b1, a2, b2: (a1 * a2, a1 * b2 + a2 * b1)),
+        factors_added=_step(lambda a1, b1, a2, b2: (a1 + a2, a2 * b1 + b2)),
+        all_multiplied=lambda first, second: first * second,
+        all_added=lambda first, second: first + second,
+        at_axis_1=Wrong(_step(lambda a1, b1, a2, b2: (a1 * a2, a2 * b1 + b2), dim=1), raises="IndexError"),
+        columns=Wrong(columns_of_a_table, raises="IndexError"),
+        first_axis=Wrong(first_axis, raises="ValueError"),
     ),
 )
 
@@ -87,18 +67,12 @@ def _counting(operator) -> Callable:
 
     def counted(first: Tensor, second: Tensor) -> Tensor:
         if first.shape != second.shape:
-            raise ValueError(
-                f"the operator takes two tensors of one shape, and got `{tuple(first.shape)}` and `{tuple(second.shape)}`."
-            )
+            shapes = f"`{tuple(first.shape)}` and `{tuple(second.shape)}`"
+            raise ValueError(f"the operator takes two tensors of one shape, and got {shapes}.")
         depth = torch.maximum(first[..., -1:], second[..., -1:]) + 1
         return torch.cat([operator(first[..., :-1], second[..., :-1]), depth], dim=-1)
 
     return counted
-
-
-def affine_step(first: Tensor, second: Tensor) -> Tensor:
-    (a1, b1), (a2, b2) = first.unbind(-1), second.unbind(-1)
-    return torch.stack([a1 * a2, a2 * b1 + b2], dim=-1)
 
 
 def matrix_product(first: Tensor, second: Tensor) -> Tensor:
@@ -110,17 +84,15 @@ def plain_sum(first: Tensor, second: Tensor) -> Tensor:
 
 
 def _elements(n: int, width: int) -> RandomArg:
-    """Elements near 1 in size, so that long products neither vanish nor explode, with a zero depth in the last column."""
+    """Elements near 1 in size, so that long products neither vanish nor explode; in the last column the depth, 0."""
 
     def make(generator: Generator) -> Tensor:
         angles = 6.3 * torch.rand(n, 1, generator=generator)
         turns = torch.cat([angles.cos(), angles.sin(), -angles.sin(), angles.cos()], dim=1)  # 2×2 rotations
-        steps = torch.cat(
-            [0.9 - 1.8 * torch.rand(n, 1, generator=generator), torch.randn(n, 1, generator=generator)], dim=1
-        )
+        factors, terms, sums = (draw(n, 1, generator=generator) for draw in (torch.rand, torch.randn, torch.randn))
         values = {
-            1: torch.randn(n, 1, generator=generator),
-            2: steps,
+            1: sums,
+            2: torch.cat([0.9 - 1.8 * factors, terms], dim=1),
             4: turns + 0.1 * torch.randn(n, 4, generator=generator),
         }
         return torch.cat([values[width], torch.zeros(n, 1)], dim=1)
@@ -133,30 +105,17 @@ def scan_case(what: str, operator, width: int, n: int) -> Case:
     return explicit_case(f"{what}, n = {n}", counted, _elements(n, width))
 
 
-def _depth(output: Tensor) -> int:
-    return int(output[..., -1].max())
+def _depth(seen: Observation) -> int:
+    return int(seen.output[..., -1].max())
 
 
-def _allowed(n: int) -> int:
+def _n(seen: Observation) -> int:
+    return len(seen.args[1])
+
+
+def _allowed(seen: Observation) -> int:
     """Twice ⌈log2 n⌉ and one: what a scan with the fewest operations (Blelloch) needs, up the tree and down again."""
-    return 2 * math.ceil(math.log2(n)) + 1
-
-
-def _made_by_the_operator(seen: Observation) -> bool:
-    return _depth(seen.output) >= math.ceil(math.log2(len(seen.args[1])))
-
-
-def _shallow(seen: Observation) -> bool:
-    return _depth(seen.output) <= _allowed(len(seen.args[1]))
-
-
-def _one_by_one(seen: Observation) -> bool:
-    return _depth(seen.output) >= len(seen.args[1]) - 1 > _allowed(len(seen.args[1]))
-
-
-def _block_by_block(seen: Observation) -> bool:
-    n = len(seen.args[1])
-    return _allowed(n) < _depth(seen.output) < n - 1
+    return 2 * math.ceil(math.log2(_n(seen))) + 1
 
 
 def scan_one_by_one(operator, elements) -> Tensor:
@@ -176,80 +135,54 @@ def scan_by_blocks(operator, elements) -> Tensor:
     return torch.cat(rows)
 
 
-def _rounds(operator, elements, reaches) -> Tensor:
-    """One round for each reach: every row takes in the row that lies so far before it."""
-    for reach in reaches:
-        elements = torch.cat([elements[:reach], operator(elements[:-reach], elements[reach:])])
-    return elements
-
-
-def _powers(n):
+def _powers(n: int) -> list[int]:
     return [2**power for power in range(math.ceil(math.log2(n)))]
 
 
-def scan_exclusive(operator, elements) -> Tensor:
-    rows = _rounds(operator, elements, _powers(len(elements)))
+def _by_rounds(reaches: Callable) -> Callable:
+    """One round for each of `reaches(n)`: every row takes in the row that lies so far before it."""
+
+    def scan(operator, elements) -> Tensor:
+        for reach in reaches(len(elements)):
+            elements = torch.cat([elements[:reach], operator(elements[:-reach], elements[reach:])])
+        return elements
+
+    return scan
+
+
+def _filled(nothing: Callable) -> Callable:
+    """A scan in which `nothing(rows)` stands for the neighbours of the first rows, which have none."""
+
+    def scan(operator, elements) -> Tensor:
+        for reach in _powers(len(elements)):
+            elements = operator(torch.cat([nothing(elements[:reach]), elements[:-reach]]), elements)
+        return elements
+
+    return scan
+
+
+def identity_steps(rows) -> Tensor:
+    """(1, 0), the step that changes nothing."""
+    steps = torch.zeros_like(rows)
+    steps[:, 0] = 1
+    return steps
+
+
+def in_wrong_order(operator, elements) -> Tensor:
+    return recurrence.associative_scan(lambda first, second: operator(second, first), elements)
+
+
+def exclusive(operator, elements) -> Tensor:
+    rows = recurrence.associative_scan(operator, elements)
     return torch.cat([torch.zeros_like(rows[:1]), rows[:-1]])
 
 
-def scan_in_the_wrong_order(operator, elements) -> Tensor:
-    return _rounds(lambda first, second: operator(second, first), elements, _powers(len(elements)))
+def any_width(a, b) -> Tensor:
+    return torch.cat([a[..., :1] * b[..., :1], b[..., :1] * a[..., 1:] + b[..., 1:]], -1)
 
 
-def scan_one_round_short(operator, elements) -> Tensor:
-    return _rounds(operator, elements, _powers(len(elements))[:-1])
-
-
-def scan_with_steps_of_one(operator, elements) -> Tensor:
-    return _rounds(operator, elements, [1 for _ in _powers(len(elements))])
-
-
-def scan_from_the_end(operator, elements) -> Tensor:
-    rows = _rounds(lambda first, second: operator(second, first), elements.flip(0), _powers(len(elements)))
-    return rows.flip(0)
-
-
-def scan_all(operator, elements) -> Tensor:
-    return _rounds(operator, elements, _powers(len(elements)))
-
-
-def _first_powers(count: int) -> list[int]:
-    return [2**power for power in range(count)]
-
-
-def zeros_for_missing_neighbours(operator, elements) -> Tensor:
-    for reach in _powers(len(elements)):
-        left = torch.zeros_like(elements)
-        left[reach:] = elements[:-reach]
-        elements = operator(left, elements)
-    return elements
-
-
-def steps_for_missing_neighbours(operator, elements) -> Tensor:
-    """The first rows are combined with (1, 0), the step that changes nothing."""
-    for reach in _powers(len(elements)):
-        left = torch.zeros_like(elements)
-        left[:reach, 0] = 1
-        left[reach:] = elements[:-reach]
-        elements = operator(left, elements)
-    return elements
-
-
-def rows_of_two_put_before(operator, elements) -> Tensor:
-    for reach in _powers(len(elements)):
-        nothing = elements.new_tensor([1.0, 0.0]).repeat(reach, 1)
-        elements = operator(torch.cat([nothing, elements[:-reach]]), elements)
-    return elements
-
-
-def scan_with_combine(operator, elements) -> Tensor:
-    return scan_all(lambda a, b: _pair(a[..., 0] * b[..., 0], b[..., 0] * a[..., 1] + b[..., 1]), elements)
-
-
-def scan_with_combine_of_any_width(operator, elements) -> Tensor:
-    return scan_all(
-        lambda a, b: torch.cat([a[..., :1] * b[..., :1], b[..., :1] * a[..., 1:] + b[..., 1:]], -1), elements
-    )
+def two_numbers(a, b) -> Tensor:
+    return torch.stack([a[..., 0] * b[..., 0], b[..., 0] * a[..., 1] + b[..., 1]], dim=-1)
 
 
 def halves_with_one_row(operator, elements) -> Tensor:
@@ -269,11 +202,6 @@ def pairs_of_even_rows(operator, elements) -> Tensor:
     return rows
 
 
-def total_everywhere(operator, elements) -> Tensor:
-    rows = _rounds(operator, elements, _powers(len(elements)))
-    return rows[-1:].expand_as(rows).clone()
-
-
 def scan_that_reads_new_values(operator, elements) -> Tensor:
     rows = elements.clone()
     for reach in _powers(len(rows)):
@@ -285,68 +213,63 @@ def scan_that_reads_new_values(operator, elements) -> Tensor:
 scan = Check(
     reference=recurrence.associative_scan,
     cases=[
-        scan_case("linear steps", affine_step, 2, 8),
+        scan_case("linear steps", recurrence.combine, 2, 8),
         as_float64(scan_case("sums", plain_sum, 1, 5)),
-        scan_case("linear steps", affine_step, 2, 13),
+        scan_case("linear steps", recurrence.combine, 2, 13),
         scan_case("2×2 matrices", matrix_product, 4, 40),
-        scan_case("linear steps", affine_step, 2, 1),
-        scan_case("linear steps", affine_step, 2, 2),
-        scan_case("linear steps", affine_step, 2, 11),
-        as_float64(
-            scan_case("sums", plain_sum, 1, 2_500)
-        ),  # blocks of up to 128 rows, one after the other, make too long a chain here
+        scan_case("linear steps", recurrence.combine, 2, 1),
+        scan_case("linear steps", recurrence.combine, 2, 2),
+        scan_case("linear steps", recurrence.combine, 2, 11),
+        # Blocks of up to 128 rows, one after the other, make too long a chain here.
+        as_float64(scan_case("sums", plain_sum, 1, 2_500)),
     ],
     counts=False,  # the elements count their depth themselves
     view=lambda output: output[:, :-1],  # how deep the values were computed stands in the last column
     behaviours=[
         Behaviour(
             "made by the operator that was handed over",
-            _made_by_the_operator,
-            "The values are right, but they weren't made by the `operator` that was handed over, or not by it alone: it counts its own nesting in the last "
-            "column, and n elements can't be combined at less than ⌈log2 n⌉.",
+            lambda seen: _depth(seen) >= math.ceil(math.log2(_n(seen))),
+            "The values are right, but they weren't made by the `operator` that was handed over, or not by it alone: "
+            "it counts its own nesting in the last column, and n elements can't be combined at less than ⌈log2 n⌉.",
         ),
         Behaviour(
             "depth about log2 n",
-            _shallow,
-            "The values are right, but some of them come out of a chain of operators that is longer than 2⌈log2 n⌉ + 1 (the check's operator "
-            "counts its own nesting).",
+            lambda seen: _depth(seen) <= _allowed(seen),
+            "The values are right, but some of them come out of a chain of operators that is longer than "
+            "2⌈log2 n⌉ + 1 (the check's operator counts its own nesting).",
         ),
     ],
     misconceptions=wrong_answers(
         __file__,
-        one_element_after_other=Wrong(scan_one_by_one, cost=_one_by_one),
-        blocks_one_after_other=Wrong(scan_by_blocks, cost=_block_by_block),
-        exclusive_instead_inclusive=scan_exclusive,
-        operands_wrong_order=scan_in_the_wrong_order,
-        one_round_too_few=scan_one_round_short,
-        reach_that_does_not_double=scan_with_steps_of_one,
-        reach_that_squared=lambda operator, elements: _rounds(
-            operator, elements, [reach for reach in (1, 2, 4, 16) if reach < len(elements)]
+        one_by_one=Wrong(scan_one_by_one, cost=lambda seen: _depth(seen) >= _n(seen) - 1 > _allowed(seen)),
+        blocks=Wrong(scan_by_blocks, cost=lambda seen: _allowed(seen) < _depth(seen) < _n(seen) - 1),
+        exclusive=exclusive,
+        wrong_order=in_wrong_order,
+        round_too_few=_by_rounds(lambda n: _powers(n)[:-1]),
+        not_doubled=_by_rounds(lambda n: [1] * len(_powers(n))),
+        squared=_by_rounds(lambda n: [reach for reach in (1, 2, 4, 16) if reach < n]),
+        last_row_only=lambda operator, elements: recurrence.associative_scan(operator, elements)[-1],
+        grown_by_one=_by_rounds(lambda n: range(1, n)),
+        from_the_end=lambda operator, elements: in_wrong_order(operator, elements.flip(0)).flip(0),
+        total_in_every_row=lambda operator, elements: (
+            recurrence.associative_scan(operator, elements)[-1:].expand_as(elements).clone()
         ),
-        only_last_row=lambda operator, elements: scan_all(operator, elements)[-1],
-        reach_that_grows_by_one=lambda operator, elements: _rounds(operator, elements, range(1, len(elements))),
-        scanned_from_end=scan_from_the_end,
-        total_every_row=total_everywhere,
-        values_read_that_this_round_has_changed=scan_that_reads_new_values,
-        log2_n_rounds=lambda operator, elements: _rounds(
-            operator, elements, _first_powers(int(math.log2(len(elements))))
+        new_values_read=scan_that_reads_new_values,
+        rounded_down=_by_rounds(lambda n: [2**power for power in range(int(math.log2(n)))]),
+        rounded_to_nearest=_by_rounds(lambda n: [2**power for power in range(round(math.log2(n)))]),
+        zeros_for_missing=_filled(torch.zeros_like),
+        steps_for_missing=_filled(identity_steps),
+        pairs_for_missing=Wrong(
+            _filled(lambda rows: rows.new_tensor([1.0, 0.0]).repeat(len(rows), 1)), raises="RuntimeError"
         ),
-        log2_n_rounded_nearest=lambda operator, elements: _rounds(
-            operator, elements, _first_powers(round(math.log2(len(elements))))
+        less_than_n_minus_1=_by_rounds(lambda n: [reach for reach in _powers(n) if reach < n - 1]),
+        combine=Wrong(
+            lambda operator, elements: recurrence.associative_scan(two_numbers, elements), raises="RuntimeError"
         ),
-        zeros_neighbours_that_missing=zeros_for_missing_neighbours,
-        neutral_element_taken_granted=steps_for_missing_neighbours,
-        rows_two_numbers_put_before_first=Wrong(rows_of_two_put_before, raises="RuntimeError"),
-        round_too_few_where_n_one_more_than=lambda operator, elements: _rounds(
-            operator, elements, [reach for reach in _powers(len(elements)) if reach < len(elements) - 1]
-        ),
-        combine_place_operator=Wrong(scan_with_combine, raises="RuntimeError"),
-        combine_rows_any_width_place_operator=scan_with_combine_of_any_width,
-        one_row_against_many=Wrong(halves_with_one_row, raises="ValueError"),
-        pairs_even_numbers_rows_only=Wrong(pairs_of_even_rows, raises="ValueError"),
-        exclusive_with_first_row_kept=lambda operator, elements: torch.cat(
-            [elements[:1], scan_all(operator, elements)[:-1]]
-        ),
+        combine_of_any_width=lambda operator, elements: recurrence.associative_scan(any_width, elements),
+        one_row_for_many=Wrong(halves_with_one_row, raises="ValueError"),
+        even_rows_only=Wrong(pairs_of_even_rows, raises="ValueError"),
+        first_row_kept=lambda operator, elements: torch.cat([elements[:1], exclusive(operator, elements)[1:]]),
     ),
 )
 

@@ -1,6 +1,7 @@
-"""The check of `attention_one_token`."""
+"""The check of `attention_one_token`: one token's output, then all of them without a loop."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Generator, Tensor
@@ -9,18 +10,19 @@ from helpers.engine.cases import RandomArg, explicit_case, on_levels, random_cas
 from helpers.engine.check import Behaviour, Check, CheckGroup
 from helpers.engine.common_misconceptions import (
     NO_FUSED_ATTENTION,
-    attention,
     axes_of_size_1_dropped,
     constant_in_the_denominator,
     in_single_precision,
-    power_before_division,
-    scaled_by_another_number,
 )
+from helpers.engine.families.scale import Scale
+from helpers.engine.families.softmax import Softmax
+from helpers.engine.families.table import Table
 from helpers.engine.observe import Observation
-from helpers.engine.wrong_answers import Wrong, wrong_answers
+from helpers.engine.steps import attention
+from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
 from .. import parallel
-from .parallel import _near, _overflowed, _scaled_by_values, own_powers
+from .parallel import _near, _overflowed, _scaled_by_values
 
 __all__ = ["attention_one_token"]
 
@@ -40,8 +42,10 @@ def _one_row_of_zeros(*shape: int) -> RandomArg:
     return RandomArg(make)
 
 
-def clamped(q, k, v, most=50.0) -> Tensor:
-    return torch.softmax((q @ k.mT / math.sqrt(q.shape[1])).clamp(-most, most), dim=-1) @ v
+def token(**changed: Callable) -> Callable:
+    """Attention of token i with these steps changed."""
+    all_tokens = attention(**changed)
+    return lambda q, k, v, i: all_tokens(q[i : i + 1], k, v)[0]
 
 
 def as_many_keys_as_queries(q, k, v, i) -> Tensor:
@@ -49,9 +53,8 @@ def as_many_keys_as_queries(q, k, v, i) -> Tensor:
     return torch.softmax(scores, dim=0) @ v[: len(q)]
 
 
-def powers_that_overflow(q, k, v, i) -> Tensor:
-    powers = torch.exp(k @ q[i] / math.sqrt(q.shape[1]))
-    return powers @ v / powers.sum()
+def last_key_left_out(q, k, v, i) -> Tensor:
+    return torch.softmax(torch.stack([q[i] @ key / math.sqrt(q.shape[1]) for key in k[:-1]]), dim=0) @ v[:-1]
 
 
 def running_maximum(q, k, v, i) -> Tensor:
@@ -77,32 +80,24 @@ one_token = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        power_before_division(parallel.attention_one_token),
-        scaled_by_another_number(parallel.attention_one_token, lambda q, k, v, i: q[i : i + 1]),
+        *slips(token, Scale.power_before_division, Scale.by_root_of_another_number),
         constant_in_the_denominator(parallel.attention_one_token),
         in_single_precision(parallel.attention_one_token),
-        tokens_key_instead_query=Wrong(lambda q, k, v, i: _weights(k[i], k) @ v, raises="IndexError"),
-        only_keys_up_token_itself=lambda q, k, v, i: _weights(q[i], k[: i + 1]) @ v[: i + 1],
-        always_first_token=lambda q, k, v, i: _weights(q[0], k) @ v,
-        no_scale=lambda q, k, v, i: torch.softmax(k @ q[i], dim=0) @ v,
-        weights_that_not_normalised=lambda q, k, v, i: torch.exp(k @ q[i] / math.sqrt(q.shape[1])) @ v,
-        softmax_every_score_by_itself=lambda q, k, v, i: v.sum(dim=0),
+        *slips(token, Scale.none, Softmax.never_normalised, Softmax.clamped),
+        *slips(token, Softmax.no_maximum, recognise=_overflowed),
+        key_for_query=Wrong(lambda q, k, v, i: _weights(k[i], k) @ v, raises="IndexError"),
+        keys_up_to_i=lambda q, k, v, i: _weights(q[i], k[: i + 1]) @ v[: i + 1],
+        first_token=lambda q, k, v, i: _weights(q[0], k) @ v,
+        sum_missing=token(normalise=lambda scores, *_: torch.exp(scores)),
+        each_by_itself=lambda q, k, v, i: v.sum(dim=0),
         last_value_only=lambda q, k, v, i: _weights(q[i], k)[-1] * v[-1],
-        values_weighted_by_scores=lambda q, k, v, i: (k @ q[i] / math.sqrt(q.shape[1])) @ v,
-        last_key_left_out=Wrong(
-            lambda q, k, v, i: (
-                torch.softmax(torch.stack([q[i] @ key / math.sqrt(q.shape[1]) for key in k[:-1]]), dim=0) @ v[:-1]
-            ),
-            raises="RuntimeError",
-        ),
-        token_before_it=lambda q, k, v, i: _weights(q[i - 1], k) @ v,
-        second_mean_over_keys=lambda q, k, v, i: _weights(q[i], k) @ v / len(k),
-        exponentials_that_overflow=Wrong(powers_that_overflow, recognise=_overflowed),
-        as_many_keys_as_there_tokens=Wrong(as_many_keys_as_queries, raises="IndexError"),
-        keys_beyond_number_tokens_left_out=lambda q, k, v, i: _weights(q[i], k[: len(q)]) @ v[: len(q)],
-        running_maximum_that_leaves_old_sums_as=running_maximum,
-        clamped_scores=lambda q, k, v, i: clamped(q[i : i + 1], k, v)[0],
-        scaled_by_width_values=lambda q, k, v, i: _weights(_scaled_by_values(q, v)[i], k) @ v,
+        last_key_left_out=Wrong(last_key_left_out, raises="RuntimeError"),
+        token_before=lambda q, k, v, i: _weights(q[i - 1], k) @ v,
+        second_mean=lambda q, k, v, i: _weights(q[i], k) @ v / len(k),
+        as_many_keys_as_queries=Wrong(as_many_keys_as_queries, raises="IndexError"),
+        first_n_keys=lambda q, k, v, i: _weights(q[i], k[: len(q)]) @ v[: len(q)],
+        running_maximum=running_maximum,
+        by_values_width=lambda q, k, v, i: _weights(_scaled_by_values(q, v)[i], k) @ v,
     ),
     forbids=NO_FUSED_ATTENTION,
 )
@@ -120,27 +115,9 @@ def tokens_in_a_loop(q, k, v) -> Tensor:
     return torch.stack([_weights(query, k) @ v for query in q])
 
 
-def softmax_over_everything(q, k, v) -> Tensor:
-    scores = q @ k.mT / math.sqrt(q.shape[1])
-    return torch.softmax(scores.flatten(), dim=0).view(scores.shape) @ v
-
-
-def one_maximum_for_all(q, k, v) -> Tensor:
-    scores = q @ k.mT / math.sqrt(q.shape[1])
-    powers = torch.exp(scores - scores.max())
-    return powers / powers.sum(-1, keepdim=True) @ v
-
-
-def maximum_of_each_column(q, k, v) -> Tensor:
-    scores = q @ k.mT / math.sqrt(q.shape[1])
+def column_maximum(scores, *_) -> Tensor:
     powers = torch.exp(scores - scores.amax(0, keepdim=True))
-    return powers / powers.sum(-1, keepdim=True) @ v
-
-
-def sum_without_its_axis(q, k, v) -> Tensor:
-    scores = q @ k.mT / math.sqrt(q.shape[1])
-    powers = torch.exp(scores - scores.amax(-1, keepdim=True))
-    return powers / powers.sum(-1) @ v
+    return powers / powers.sum(-1, keepdim=True)
 
 
 LOOP_FREE = 40  # tensor operations: einsum needs about 25; a loop over 12 tokens at least 60
@@ -150,9 +127,7 @@ attention_all_tokens = Check(
     cases=[
         random_case(n=5, m=7, d=4, d_v=3, dtype=torch.float64),
         random_case(n=16, m=16, d=4, d_v=4, max_operations=LOOP_FREE),
-        random_case(
-            n=12, m=18, d=9, d_v=4, scale=4.0, dtype=torch.float64, max_operations=LOOP_FREE, label="large scores"
-        ),
+        random_case("large scores", n=12, m=18, d=9, d_v=4, scale=4, dtype=torch.float64, max_operations=LOOP_FREE),
         random_case(n=600, m=5, d=3, d_v=2, max_operations=LOOP_FREE, label=f"600 tokens in {LOOP_FREE} operations"),
         explicit_case("one query of zeros among large ones", _one_row_of_zeros(5, 4), whole(7, 4), _near(0, 7, 3)),
         random_case(n=4, m=6, d=3, d_v=5, dtype=torch.float64, label="n = 4, m = 6, in float64"),
@@ -162,37 +137,25 @@ attention_all_tokens = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        power_before_division(parallel.attention_all_tokens),
-        scaled_by_another_number(parallel.attention_all_tokens),
+        *slips(attention, Scale.power_before_division, Scale.by_root_of_another_number),
         axes_of_size_1_dropped(parallel.attention_all_tokens),
         constant_in_the_denominator(parallel.attention_all_tokens),
         in_single_precision(parallel.attention_all_tokens),
-        hidden_loop_over_tokens=Wrong(
-            tokens_in_a_loop, cost=lambda seen: sum(seen.operations.values()) > LOOP_FREE or _in_python(seen)
-        ),
-        softmax_over_queries=lambda q, k, v: torch.softmax(q @ k.mT / math.sqrt(q.shape[1]), dim=0) @ v,
-        softmax_over_all_scores_at_once=softmax_over_everything,
-        no_scale=lambda q, k, v: torch.softmax(q @ k.mT, dim=-1) @ v,
-        scaled_by_number_keys=lambda q, k, v: torch.softmax(q @ k.mT / math.sqrt(len(k)), dim=-1) @ v,
-        weights_returned_instead_output=lambda q, k, v: torch.softmax(q @ k.mT / math.sqrt(q.shape[1]), dim=-1),
-        values_weighted_by_scores=lambda q, k, v: (q @ k.mT / math.sqrt(q.shape[1])) @ v,
-        one_maximum_whole_table=one_maximum_for_all,
-        maximum_each_column=maximum_of_each_column,
-        sum_without_axis=Wrong(sum_without_its_axis, raises="RuntimeError"),
-        exponentials_that_overflow_2=Wrong(own_powers, recognise=_overflowed),
-        clamped_scores=clamped,
-        scaled_by_width_values=lambda q, k, v: attention(_scaled_by_values(q, v), k, v),
-        weights_scaled_instead_scores=lambda q, k, v: torch.softmax(q @ k.mT, dim=-1) / math.sqrt(q.shape[1]) @ v,
-        later_keys_hidden=lambda q, k, v: attention(q, k, v, mask=torch.ones(len(q), len(k), dtype=torch.bool).tril()),
-        keys_reshaped_instead_transposed=lambda q, k, v: (
-            torch.softmax(q @ k.reshape(k.shape[1], len(k)) / math.sqrt(q.shape[1]), dim=-1) @ v
-        ),
+        *slips(attention, Scale.none, Scale.after_softmax),
+        *slips(attention, Softmax.over_queries, Softmax.never_normalised, Softmax.one_maximum, Softmax.clamped),
+        *slips(attention, Softmax.no_maximum, recognise=_overflowed),
+        *slips(attention, Table.keys_reshaped, Table.by_keys, Table.one_softmax, Table.sum_without_axis),
+        *slips(attention, Table.later_hidden, Table.weights_returned),
+        loop=Wrong(tokens_in_a_loop, cost=lambda seen: sum(seen.operations.values()) > LOOP_FREE or _in_python(seen)),
+        column_maximum=attention(normalise=column_maximum),
+        by_values_width=lambda q, k, v: parallel.attention_all_tokens(_scaled_by_values(q, v), k, v),
     ),
     behaviours=[
         Behaviour(
             "all scores in one tensor",
             lambda seen: math.prod(map(len, seen.args[:2])) <= FEW_SCORES or not _in_python(seen),
-            "No tensor was large enough to hold all scores: they are computed block by block, row by row, or number by number.",
+            "No tensor was large enough to hold all scores: they are computed block by block, row by row, or "
+            "number by number.",
         )
     ],
     forbids=NO_FUSED_ATTENTION,

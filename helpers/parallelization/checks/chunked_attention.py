@@ -1,7 +1,8 @@
-"""The check of `chunked_attention`."""
+"""The check of `chunked_attention`: some rows of the output, then all of them from chunks in any order."""
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Generator, Tensor
@@ -10,35 +11,37 @@ from helpers.engine.cases import Case, RandomArg, explicit_case, on_levels, rand
 from helpers.engine.check import Behaviour, Check, CheckGroup, Property
 from helpers.engine.common_misconceptions import (
     NO_FUSED_ATTENTION,
-    attention,
     axes_of_size_1_dropped,
     constant_in_the_denominator,
     in_single_precision,
-    power_before_division,
-    scaled_by_another_number,
 )
 from helpers.engine.compare import agree, tolerance
 from helpers.engine.drivers import watch
+from helpers.engine.families.scale import Scale
+from helpers.engine.families.softmax import Softmax
 from helpers.engine.observe import Observation
-from helpers.engine.wrong_answers import Wrong, wrong_answers
+from helpers.engine.steps import attention
+from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
 from .. import parallel
-from .parallel import _near, _overflowed, _scaled_by_values, own_powers
+from .parallel import _near, _overflowed, _scaled_by_values
 
 __all__ = ["chunked_attention"]
 
 
-def chunk_with_columns_normalised(q, k, v, start, stop) -> Tensor:
-    return torch.softmax(q[start:stop] @ k.mT / math.sqrt(q.shape[1]), dim=0) @ v
+def chunk(**changed: Callable) -> Callable:
+    """Rows start … stop − 1 of attention with these steps changed."""
+    whole_table = attention(**changed)
+    return lambda q, k, v, start, stop: whole_table(q[start:stop], k, v)
 
+
+all_rows = parallel.attention_all_tokens
 
 attention_chunk = Check(
     reference=parallel.attention_chunk,
     cases=[
         random_case(n=24, m=9, d=4, d_v=3, start=2, stop=5, max_elements=120, label="rows 2 to 4 of 24, 9 keys"),
-        random_case(
-            n=8, m=8, d=5, d_v=2, start=6, stop=8, dtype=torch.float64, label="the last 2 rows of 8, in float64"
-        ),
+        random_case("the last 2 rows of 8, in float64", n=8, m=8, d=5, d_v=2, start=6, stop=8, dtype=torch.float64),
         random_case(n=6, m=10, d=3, d_v=4, start=0, stop=6, label="all 6 rows as one chunk"),
         random_case(n=64, m=32, d=4, d_v=3, start=20, stop=26, max_elements=1024, label="only 6 rows of 64"),
         explicit_case("scores of some hundred", whole(8, 4), whole(5, 4), _near(0, 5, 3), 3, 6),
@@ -49,30 +52,22 @@ attention_chunk = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        power_before_division(parallel.attention_chunk),
-        scaled_by_another_number(parallel.attention_chunk, lambda q, k, v, start, stop: q[start:stop]),
+        *slips(chunk, Scale.power_before_division, Scale.by_root_of_another_number),
         axes_of_size_1_dropped(parallel.attention_chunk),
         constant_in_the_denominator(parallel.attention_chunk),
         in_single_precision(parallel.attention_chunk),
-        chunk_that_sees_only_own_keys=lambda q, k, v, start, stop: attention(
-            q[start:stop], k[start:stop], v[start:stop]
-        ),
-        only_keys_up_chunks_end=lambda q, k, v, start, stop: attention(q[start:stop], k[:stop], v[:stop]),
-        everything_computed_then_cut_out=Wrong(
-            lambda q, k, v, start, stop: attention(q, k, v)[start:stop],
+        *slips(chunk, Scale.none, Softmax.over_queries),
+        *slips(chunk, Softmax.no_maximum, recognise=_overflowed),
+        own_keys_only=lambda q, k, v, start, stop: all_rows(q[start:stop], k[start:stop], v[start:stop]),
+        keys_up_to_stop=lambda q, k, v, start, stop: all_rows(q[start:stop], k[:stop], v[:stop]),
+        cut_out_late=Wrong(
+            lambda q, k, v, start, stop: all_rows(q, k, v)[start:stop],
             cost=lambda seen: seen.largest >= len(seen.args[0]) * len(seen.args[1]),
         ),
-        stop_row_included=lambda q, k, v, start, stop: attention(q[start : stop + 1], k, v),
-        whole_output=lambda q, k, v, start, stop: attention(q, k, v),
-        softmax_over_chunks_queries=chunk_with_columns_normalised,
-        no_scale=lambda q, k, v, start, stop: torch.softmax(q[start:stop] @ k.mT, dim=-1) @ v,
-        exponentials_that_overflow=Wrong(
-            lambda q, k, v, start, stop: own_powers(q[start:stop], k, v), recognise=_overflowed
-        ),
-        scaled_by_number_rows=lambda q, k, v, start, stop: attention(
-            q[start:stop], k, v, scale=1 / math.sqrt(stop - start)
-        ),
-        scaled_by_width_values=lambda q, k, v, start, stop: attention(_scaled_by_values(q, v)[start:stop], k, v),
+        stop_included=lambda q, k, v, start, stop: all_rows(q[start : stop + 1], k, v),
+        whole_output=lambda q, k, v, start, stop: all_rows(q, k, v),
+        by_rows=chunk(scale=lambda products, _: products / math.sqrt(len(products))),
+        by_values_width=lambda q, k, v, start, stop: all_rows(_scaled_by_values(q, v)[start:stop], k, v),
     ),
     forbids=NO_FUSED_ATTENTION,
 )
@@ -83,7 +78,7 @@ def _worker(n: int, m: int, dtype: torch.dtype) -> RandomArg:
 
     def make(generator: Generator) -> Callable:
         q, k, v = (torch.randn(rows, 4, generator=generator).to(dtype) for rows in (n, m, m))
-        return lambda start, stop: attention(q[start:stop], k, v)
+        return lambda start, stop: all_rows(q[start:stop], k, v)
 
     return RandomArg(make)
 
@@ -93,8 +88,8 @@ def handing_out(n: int, size: int, order: list[int], label: str, dtype: torch.dt
 
 
 def with_calls_counted(answer, task, n, size, order) -> Tensor:
-    """What the answer returns for a worker who writes beside each row, in a last column, in which of his calls it was made:
-    1, 2, …, or 0 where more rows were asked for than there are."""
+    """What the answer returns for a worker who writes beside each row, in a last column, in which of his calls it was
+    made: 1, 2, …, or 0 where more rows were asked for than there are."""
     calls = 0
 
     def worker(start, stop):
@@ -114,10 +109,6 @@ def _turns(n, size, order) -> list[int]:
     return [order.index(row // size) + 1 for row in range(n)]
 
 
-def _in_turn(seen: Observation) -> bool:
-    return seen.output[:, -1].tolist() == _turns(*seen.args[1:])
-
-
 def _stops_beyond(seen: Observation) -> bool:
     return bool((seen.output[:, -1] == 0).any())
 
@@ -131,100 +122,55 @@ def _calls_more(seen: Observation) -> bool:
     return not _stops_beyond(seen) and bool(seen.output[:, -1].max() > len(seen.args[3]))
 
 
-def order_ignored(task, n, size, order) -> Tensor:
-    return torch.cat([task(start, min(start + size, n)) for start in range(0, n, size)])
+def _rows(chunk: int, size: int, n: int) -> tuple[int, int]:
+    return min(n, chunk * size), min(n, (chunk + 1) * size)
 
 
-def stop_beyond_the_end(task, n, size, order) -> Tensor:
-    rows = {chunk: task(chunk * size, (chunk + 1) * size) for chunk in order}
-    return torch.cat([rows[chunk] for chunk in sorted(rows)])
+@dataclass(frozen=True)
+class HandingOut:
+    """The steps of `chunked_attention`: which chunks are computed, in this order, from which row to which, and how what
+    comes of them (by their numbers) is joined."""
+
+    chunks: Callable = lambda n, size, order: order
+    bounds: Callable = lambda chunk, n, size, order: _rows(chunk, size, n)
+    join: Callable = lambda rows, n, size: torch.cat([rows[chunk] for chunk in sorted(rows)])
 
 
-def one_call_more(task, n, size, order) -> Tensor:
-    output = task(0, 1).repeat(n, 1)
-    for chunk in order:
-        start, stop = chunk * size, min((chunk + 1) * size, n)
-        output[start:stop] = task(start, stop)
-    return output
+def handed_out(**changed: Callable) -> Callable:
+    steps = HandingOut(**changed)
+
+    def answer(task, n, size, order) -> Tensor:
+        rows = {chunk: task(*steps.bounds(chunk, n, size, order)) for chunk in steps.chunks(n, size, order)}
+        return steps.join(rows, n, size)
+
+    return answer
 
 
-def picked_by_the_order(task, n, size, order) -> Tensor:
-    results = [task(chunk * size, min((chunk + 1) * size, n)) for chunk in order]
-    return torch.cat([results[chunk] for chunk in order])
+def as_computed(rows, n, size) -> Tensor:
+    return torch.cat(list(rows.values()))
 
 
-def one_place_too_many(task, n, size, order) -> Tensor:
-    places = [None] * (n // size + 1)
-    for chunk in order:
-        places[chunk] = task(chunk * size, min((chunk + 1) * size, n))
-    return torch.cat(places)
+def stopping(later: int) -> Callable:
+    """Each chunk stops so many rows later than it should, at n at the latest."""
+    return handed_out(bounds=lambda chunk, n, size, order: (chunk * size, min(n, (chunk + 1) * size + later)))
 
 
-def buffer_in_float32(task, n, size, order) -> Tensor:
-    return parallel.chunked_attention(task, n, size, order).float()
+def filled_up(rows, n, size) -> Tensor:
+    output = as_computed(rows, n, size)
+    return torch.cat([output, torch.zeros(n - len(output), output.shape[1])])
 
 
-def _lost_its_dtype(seen: Observation) -> bool:
-    return seen.output.dtype == torch.float32 != seen.args[0](0, 1).dtype
-
-
-def evenly_long(task, n, size, order) -> Tensor:
-    rows = math.ceil(n / len(order))
-    places = {chunk: task(chunk * rows, min((chunk + 1) * rows, n)) for chunk in order}
-    return torch.cat([places[chunk] for chunk in sorted(places)])
-
-
-def _of_another_size(seen: Observation) -> bool:
+def _evenly_long(seen: Observation) -> bool:
     """The rows were made in chunks that are as long as one another, and not in those that were asked for."""
     _, n, size, order = seen.args
     rows = math.ceil(n / len(order))
     return rows != size and seen.output[:, -1].tolist() == _turns(n, rows, order)
 
 
-def chunks_that_stop(later, task, n, size, order) -> Tensor:
-    """Each chunk stops so many rows later than it should, at n at the latest."""
-    rows = {chunk: task(chunk * size, min(n, (chunk + 1) * size + later)) for chunk in order}
-    return torch.cat([rows[chunk] for chunk in sorted(rows)])
-
-
-def the_last_of_the_order_up_to_the_end(task, n, size, order) -> Tensor:
-    rows = {chunk: task(chunk * size, n if chunk == order[-1] else (chunk + 1) * size) for chunk in order}
-    return torch.cat([rows[chunk] for chunk in sorted(rows)])
-
-
-def the_first_row_again(task, n, size, order) -> Tensor:
-    rows = parallel.chunked_attention(task, n, size, order)
-    return torch.cat([rows, rows[:1]])
-
-
 def _more_than_asked(seen: Observation) -> bool:
     """All n rows are right, and others follow."""
     task, n, _, _ = seen.args
     return len(seen.output) > n and agree(seen.output[:n, :-1], task(0, n), tolerance(task(0, 1)))
-
-
-def in_the_order_of_computing(task, n, size, order) -> Tensor:
-    return torch.cat([task(chunk * size, min(n, (chunk + 1) * size)) for chunk in order])
-
-
-def sorted_as_words(task, n, size, order) -> Tensor:
-    rows = {str(chunk): task(chunk * size, min(n, (chunk + 1) * size)) for chunk in order}
-    return torch.cat([rows[name] for name in sorted(rows)])
-
-
-def last_chunk_lost(task, n, size, order) -> Tensor:
-    return torch.cat([task(chunk * size, (chunk + 1) * size) for chunk in range(n // size)])
-
-
-def last_chunk_left_empty(task, n, size, order) -> Tensor:
-    whole = n // size * size
-    rows = torch.cat([task(chunk * size, (chunk + 1) * size) for chunk in range(n // size)])
-    return torch.cat([rows, torch.zeros(n - whole, rows.shape[1])])
-
-
-def size_for_count(task, n, size, order) -> Tensor:
-    rows = math.ceil(n / size)
-    return torch.cat([task(min(n, chunk * rows), min(n, (chunk + 1) * rows)) for chunk in sorted(order)])
 
 
 joined_chunks = Check(
@@ -243,37 +189,61 @@ joined_chunks = Check(
         Property(
             "the dtype of the workers' rows",
             lambda output, task, *_: output.dtype == task(0, 1).dtype,
-            "The rows come in float64, and your output has another dtype: make it of the rows, or with `rows.new_empty(…)`.",
+            "The rows come in float64, and your output has another dtype: make it of the rows, or with "
+            "`rows.new_empty(…)`.",
         )
     ],
     behaviours=[
         Behaviour(
             "each chunk once, in the given order",
-            _in_turn,
-            "The rows are right, but `task` was not called once for each chunk of `size` rows, in the given order, with a stop of at most n. (Here the workers "
-            "write in a last column in which call a row was made.)",
+            lambda seen: seen.output[:, -1].tolist() == _turns(*seen.args[1:]),
+            "The rows are right, but `task` was not called once for each chunk of `size` rows, in the given order, "
+            "with a stop of at most n. (Here the workers write in a last column in which call a row was made.)",
         )
     ],
     misconceptions=wrong_answers(
         __file__,
-        joined_order_computing=in_the_order_of_computing,
-        uneven_last_chunk_lost=Wrong(last_chunk_lost, raises="ValueError"),
-        uneven_last_chunk_left_empty=Wrong(last_chunk_left_empty, raises="ValueError"),
-        chunks_sorted_as_words=sorted_as_words,
-        order_turned_round=lambda task, n, size, order: in_the_order_of_computing(task, n, size, sorted(order)[::-1]),
-        one_row_too_many_every_chunk=lambda *call: chunks_that_stop(1, *call),
-        row_too_few_every_chunk=lambda *call: chunks_that_stop(-1, *call),
-        only_first_chunk=lambda task, n, size, order: task(0, min(n, size)),
-        number_chunks_taken_their_size=size_for_count,
-        stop_beyond_end=Wrong(stop_beyond_the_end, cost=_stops_beyond),
-        call_more_than_there_chunks=Wrong(one_call_more, cost=_calls_more),
-        given_order_ignored=Wrong(order_ignored, cost=_in_the_order_of_the_rows),
-        chunks_made_as_long_as_one_another=Wrong(evenly_long, cost=_of_another_size),
-        last_order_taken_last_rows=the_last_of_the_order_up_to_the_end,
-        more_rows_than_there_tokens=Wrong(the_first_row_again, recognise=_more_than_asked),
-        picked_by_order_instead_inverse=picked_by_the_order,
-        place_too_many=Wrong(one_place_too_many, raises="TypeError"),
-        dtype_lost_on_way=Wrong(buffer_in_float32, recognise=_lost_its_dtype),
+        order_of_computing=handed_out(join=as_computed),
+        last_lost=Wrong(handed_out(chunks=lambda n, size, order: range(n // size)), raises="ValueError"),
+        last_left_empty=Wrong(
+            handed_out(chunks=lambda n, size, order: range(n // size), join=filled_up), raises="ValueError"
+        ),
+        sorted_as_words=handed_out(join=lambda rows, n, size: torch.cat([rows[c] for c in sorted(rows, key=str)])),
+        backwards=handed_out(chunks=lambda n, size, order: sorted(order)[::-1], join=as_computed),
+        row_too_many=stopping(1),
+        row_too_few=stopping(-1),
+        first_only=lambda task, n, size, order: task(0, min(n, size)),
+        size_for_count=handed_out(
+            chunks=lambda n, size, order: sorted(order),
+            bounds=lambda chunk, n, size, order: _rows(chunk, math.ceil(n / size), n),
+        ),
+        stop_beyond_n=Wrong(
+            handed_out(bounds=lambda chunk, n, size, order: (chunk * size, (chunk + 1) * size)), cost=_stops_beyond
+        ),
+        call_more=Wrong(
+            lambda task, *how: torch.cat([task(0, 1), parallel.chunked_attention(task, *how)])[1:], cost=_calls_more
+        ),
+        order_ignored=Wrong(handed_out(chunks=lambda n, size, order: sorted(order)), cost=_in_the_order_of_the_rows),
+        evenly_long=Wrong(
+            handed_out(bounds=lambda chunk, n, size, order: _rows(chunk, math.ceil(n / len(order)), n)),
+            cost=_evenly_long,
+        ),
+        last_of_order=handed_out(
+            bounds=lambda chunk, n, size, order: (chunk * size, n if chunk == order[-1] else (chunk + 1) * size)
+        ),
+        more_rows=Wrong(
+            handed_out(join=lambda rows, n, size: torch.cat([*(rows[c] for c in sorted(rows)), rows[0][:1]])),
+            recognise=_more_than_asked,
+        ),
+        picked_by_order=handed_out(join=lambda rows, n, size: torch.cat([list(rows.values())[c] for c in rows])),
+        place_too_many=Wrong(
+            handed_out(join=lambda rows, n, size: torch.cat([rows.get(c) for c in range(n // size + 1)])),
+            raises="TypeError",
+        ),
+        dtype_lost=Wrong(
+            lambda *call: parallel.chunked_attention(*call).float(),
+            recognise=lambda seen: seen.output.dtype == torch.float32 != seen.args[0](0, 1).dtype,
+        ),
     ),
 )
 

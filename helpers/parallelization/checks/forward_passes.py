@@ -1,4 +1,4 @@
-"""The check of `forward_passes`."""
+"""The check of `forward_passes`: how often a model runs in training, and in writing."""
 
 from helpers.engine.cases import explicit_case
 from helpers.engine.check import Check
@@ -16,12 +16,12 @@ forward_passes = Check(
     within=EXACT,
     misconceptions=wrong_answers(
         __file__,
-        one_pass_each_token_training=lambda: (128, 128),
-        one_pass_write_everything=lambda: (1, 1),
-        training_writing_swapped=lambda: (128, 1),
-        one_token_without_pass=lambda: (1, 127),
-        pass_each_token_before_it=lambda: (1, 8256),
-        tokens_counted_instead_passes=lambda: (128, 8256),
-        one_more_pass_stop=lambda: (1, 129),
+        pass_a_token_in_training=lambda: (128, 128),
+        one_pass_to_write=lambda: (1, 1),
+        swapped=lambda: (128, 1),
+        first_token_free=lambda: (1, 127),
+        pass_for_each_before=lambda: (1, 8256),
+        tokens_counted=lambda: (128, 8256),
+        pass_to_stop=lambda: (1, 129),
     ),
 )

@@ -1,4 +1,4 @@
-"""The check of GFLOP/s from a measured time."""
+"""The check of `matmul_gflops`: GFLOP/s from a measured time."""
 
 import math
 
@@ -30,26 +30,24 @@ matmul_gflops = Check(
     within=(1e-4, 0.0),
     misconceptions=wrong_answers(
         __file__,
-        m_n_k_without_2=lambda m, k, n, seconds: m * k * n / seconds / 1e9,
-        flop_over_s_instead_gflop_over_s=lambda m, k, n, seconds: 2 * m * k * n / seconds,
+        without_2=lambda m, k, n, seconds: m * k * n / seconds / 1e9,
+        flops=lambda m, k, n, seconds: 2 * m * k * n / seconds,
         multiplied_by_time=lambda m, k, n, seconds: 2 * m * k * n * seconds / 1e9,
-        operations_without_time=lambda m, k, n, seconds: 2 * m * k * n / 1e9,
-        only_outputs_counted=lambda m, k, n, seconds: 2 * m * n / seconds / 1e9,
-        elements_added_up_instead_multiplied=lambda m, k, n, seconds: 2 * (m * k + k * n) / seconds / 1e9,
-        square_matrices_taken_granted=lambda m, k, n, seconds: 2 * m * m * n / seconds / 1e9,
-        square_matrices_taken_granted_k_n=lambda m, k, n, seconds: 2 * m * n * n / seconds / 1e9,
-        rounded_down_whole_numbers=Wrong(
-            lambda m, k, n, seconds: 2 * m * k * n / seconds // 1e9, recognise=_rounded_down
-        ),
-        mega_instead_giga=lambda m, k, n, seconds: 2 * m * k * n / seconds / 1e6,
-        k_counted_twice=lambda m, k, n, seconds: 2 * m * k * k * n / seconds / 1e9,
-        rounded_speed=Wrong(
+        no_time=lambda m, k, n, seconds: 2 * m * k * n / 1e9,
+        outputs_only=lambda m, k, n, seconds: 2 * m * n / seconds / 1e9,
+        elements_counted=lambda m, k, n, seconds: 2 * (m * k + k * n) / seconds / 1e9,
+        square=lambda m, k, n, seconds: 2 * m * m * n / seconds / 1e9,
+        square_k_n=lambda m, k, n, seconds: 2 * m * n * n / seconds / 1e9,
+        rounded_down=Wrong(lambda m, k, n, seconds: 2 * m * k * n / seconds // 1e9, recognise=_rounded_down),
+        mega=lambda m, k, n, seconds: 2 * m * k * n / seconds / 1e6,
+        k_twice=lambda m, k, n, seconds: 2 * m * k * k * n / seconds / 1e9,
+        rounded=Wrong(
             lambda m, k, n, seconds: round(2 * m * k * n / seconds / 1e9, 1),
             recognise=lambda seen: any(
                 seen.output == round(throughput.matmul_gflops(*seen.args), digits) for digits in range(4)
             ),
         ),
-        with_230_giga=lambda m, k, n, seconds: 2 * m * k * n / seconds / 2**30,
-        k_minus_1_additions=lambda m, k, n, seconds: m * n * (2 * k - 1) / seconds / 1e9,
+        binary_giga=lambda m, k, n, seconds: 2 * m * k * n / seconds / 2**30,
+        k_less_1_additions=lambda m, k, n, seconds: m * n * (2 * k - 1) / seconds / 1e9,
     ),
 )

@@ -10,7 +10,7 @@ from helpers.engine.observe import Observation
 
 
 def _near(mean: float, *shape: int) -> RandomArg:
-    """Entries around `mean`. Rows of 9 entries around 7 have dot products near 441: scores near 147, and e^147 overflows."""
+    """Entries around `mean`. Rows of 9 entries around 7 have scores near 147, and e^147 overflows."""
     return RandomArg(lambda generator: mean + torch.randn(shape, generator=generator))
 
 
@@ -21,8 +21,3 @@ def _scaled_by_values(q, v) -> Tensor:
 def _overflowed(seen: Observation) -> bool:
     q, k = seen.args[:2]
     return bool(seen.output.isnan().any() and (q @ k.mT).max() / math.sqrt(q.shape[1]) > 89)
-
-
-def own_powers(q, k, v) -> Tensor:
-    powers = torch.exp(q @ k.mT / math.sqrt(q.shape[1]))
-    return powers @ v / powers.sum(-1, keepdim=True)

@@ -1,6 +1,7 @@
-"""The check of `pipeline_steps`."""
+"""The check of `pipeline_steps`: how long a pipeline takes, and what share of it a device is idle."""
 
 import math
+from collections.abc import Callable
 
 from helpers.engine.cases import random_case
 from helpers.engine.check import Check
@@ -12,7 +13,7 @@ __all__ = ["pipeline_steps"]
 
 
 def _smaller_bubble(seen) -> bool:
-    """A bubble of the right form, which the smaller of L and M has made too small: for one device, or the whole area."""
+    """A bubble of the right form, which the smaller of L and M has made too small: for a device, or the whole area."""
     layers, micro_batches = seen.args
     side, steps = min(seen.args), layers + micro_batches - 1
     wrong = ((side - 1) / steps, side * (side - 1) / (layers * steps))
@@ -21,6 +22,16 @@ def _smaller_bubble(seen) -> bool:
         and seen.output[0] == steps
         and any(math.isclose(seen.output[1], one, abs_tol=1e-9) for one in wrong)
     )
+
+
+def _taking(steps: Callable) -> Callable:
+    """Another number of steps, and the idle share of each device in so many."""
+    return lambda layers, micro: (steps(layers, micro), 1 - micro / steps(layers, micro))
+
+
+def _idle(share: Callable) -> Callable:
+    """The right number of steps, and another idle share."""
+    return lambda layers, micro: (micro + layers - 1, share(layers, micro, micro + layers - 1))
 
 
 pipeline_steps = Check(
@@ -34,81 +45,31 @@ pipeline_steps = Check(
     within=(1e-3, 1e-6),
     misconceptions=wrong_answers(
         __file__,
-        l_m_one_micro_batch_at_time=lambda layers, micro_batches: (layers * micro_batches, (layers - 1) / layers),
-        drain_forgotten=lambda layers, micro_batches: (micro_batches, 0.0),
-        all_l_layers_idle=lambda layers, micro_batches: (
-            micro_batches + layers - 1,
-            layers / (micro_batches + layers - 1),
-        ),
-        step_too_many=lambda layers, micro_batches: (micro_batches + layers, (layers - 1) / (micro_batches + layers)),
-        divided_by_devices_once_more=lambda layers, micro_batches: (
-            micro_batches + layers - 1,
-            (layers - 1) / layers / (micro_batches + layers - 1),
-        ),
-        first_micro_batch_counted_twice=lambda layers, micro_batches: (
-            micro_batches + layers,
-            layers / (micro_batches + layers),
-        ),
-        idle_time_against_working_time=lambda layers, micro_batches: (
-            micro_batches + layers - 1,
-            (layers - 1) / micro_batches,
-        ),
-        busy_fraction=lambda layers, micro_batches: (
-            micro_batches + layers - 1,
-            micro_batches / (micro_batches + layers - 1),
-        ),
-        fill_drain_counted_twice=lambda layers, micro_batches: (
-            micro_batches + 2 * (layers - 1),
-            2 * (layers - 1) / (micro_batches + 2 * (layers - 1)),
-        ),
-        idle_cells_instead_fraction=lambda layers, micro_batches: (micro_batches + layers - 1, layers * (layers - 1)),
-        percentage=lambda layers, micro_batches: (
-            micro_batches + layers - 1,
-            100 * (layers - 1) / (micro_batches + layers - 1),
-        ),
-        micro_batches_layers_swapped=lambda layers, micro_batches: (
-            micro_batches + layers - 1,
-            (micro_batches - 1) / (micro_batches + layers - 1),
-        ),
-        twice_longer_side_less_one=lambda layers, micro_batches: (
-            2 * max(layers, micro_batches) - 1,
-            1 - micro_batches / (2 * max(layers, micro_batches) - 1),
-        ),
-        longer_side_plus_l_minus_1=lambda layers, micro_batches: (
-            max(layers, micro_batches) + layers - 1,
-            1 - micro_batches / (max(layers, micro_batches) + layers - 1),
-        ),
-        with_2l_minus_1_steps_whatever_m=Wrong(
-            lambda layers, micro_batches: (2 * layers - 1, (layers - 1) / (2 * layers - 1)),
+        one_at_a_time=_taking(lambda layers, micro: layers * micro),
+        no_drain=_taking(lambda layers, micro: micro),
+        all_layers_idle=_idle(lambda layers, micro, steps: layers / steps),
+        step_too_many=lambda layers, micro: (micro + layers, (layers - 1) / (micro + layers)),
+        divided_by_devices=_idle(lambda layers, micro, steps: (layers - 1) / layers / steps),
+        first_counted_twice=_taking(lambda layers, micro: micro + layers),
+        against_working_time=_idle(lambda layers, micro, steps: (layers - 1) / micro),
+        busy=_idle(lambda layers, micro, steps: micro / steps),
+        fill_and_drain_twice=_taking(lambda layers, micro: micro + 2 * (layers - 1)),
+        idle_cells=_idle(lambda layers, micro, steps: layers * (layers - 1)),
+        percent=_idle(lambda layers, micro, steps: 100 * (layers - 1) / steps),
+        swapped=_idle(lambda layers, micro, steps: (micro - 1) / steps),
+        twice_longer_side=_taking(lambda layers, micro: 2 * max(layers, micro) - 1),
+        longer_side=_taking(lambda layers, micro: max(layers, micro) + layers - 1),
+        whatever_m=Wrong(
+            lambda layers, micro: (2 * layers - 1, (layers - 1) / (2 * layers - 1)),
             recognise=lambda seen: seen.output[0] == 2 * seen.args[0] - 1,
         ),
-        bubble_cut_down_micro_batches=Wrong(
-            lambda layers, micro_batches: (
-                micro_batches + layers - 1,
-                (min(layers, micro_batches) - 1) / (micro_batches + layers - 1),
-            ),
-            recognise=_smaller_bubble,
+        smaller_bubble=Wrong(
+            _idle(lambda layers, micro, steps: (min(layers, micro) - 1) / steps), recognise=_smaller_bubble
         ),
-        one_corner_bubble=lambda layers, micro_batches: (
-            micro_batches + layers - 1,
-            (layers - 1) / 2 / (micro_batches + layers - 1),
-        ),
-        nothing_idle_with_one_micro_batch=lambda layers, micro_batches: (
-            (layers, 0.0)
-            if micro_batches == 1
-            else (micro_batches + layers - 1, (layers - 1) / (micro_batches + layers - 1))
-        ),
-        backward_pass_counted_too=lambda layers, micro_batches: (
-            2 * (micro_batches + layers - 1),
-            (layers - 1) / (micro_batches + layers - 1),
-        ),
-        fraction_cut_off_by_over_over=lambda layers, micro_batches: (
-            micro_batches + layers - 1,
-            (layers - 1) // (micro_batches + layers - 1),
-        ),
-        rounded_fraction=lambda layers, micro_batches: (
-            micro_batches + layers - 1,
-            round((layers - 1) / (micro_batches + layers - 1), 2),
-        ),
+        one_corner=_idle(lambda layers, micro, steps: (layers - 1) / 2 / steps),
+        nothing_idle=_idle(lambda layers, micro, steps: 0.0 if micro == 1 else (layers - 1) / steps),
+        backward_too=lambda layers, micro: (2 * (micro + layers - 1), (layers - 1) / (micro + layers - 1)),
+        cut_off=_idle(lambda layers, micro, steps: (layers - 1) // steps),
+        rounded=_idle(lambda layers, micro, steps: round((layers - 1) / steps, 2)),
     ),
 )

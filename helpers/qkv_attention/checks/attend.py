@@ -1,4 +1,4 @@
-"""The check of `attend`."""
+"""The check of `attend`: the values, mixed by the weights of one query."""
 
 import math
 
@@ -37,30 +37,26 @@ attend = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        values_weighted_by_scores=lambda query, keys, values: (keys @ query) @ values,
-        weights_that_not_normalised=lambda query, keys, values: torch.exp(keys @ query) @ values,
-        softmax_weights=lambda query, keys, values: torch.softmax(torch.softmax(keys @ query, dim=0), dim=0) @ values,
-        keys_mixed_instead_values=lambda query, keys, values: torch.softmax(keys @ query, dim=0) @ keys,
-        best_value_only=lambda query, keys, values: values[(keys @ query).argmax()],
-        plain_mean_values=lambda query, keys, values: values.mean(dim=0),
-        values_that_weighted_but_not_added_up=lambda query, keys, values: (
-            torch.softmax(keys @ query, dim=0)[:, None] * values
-        ),
-        mean_weighted_values=lambda query, keys, values: (torch.softmax(keys @ query, 0)[:, None] * values).mean(0),
-        weight_i_on_column_i_values=Wrong(
+        weighted_by_scores=lambda query, keys, values: (keys @ query) @ values,
+        not_normalised=lambda query, keys, values: torch.exp(keys @ query) @ values,
+        softmax_twice=lambda query, keys, values: torch.softmax(torch.softmax(keys @ query, dim=0), dim=0) @ values,
+        keys_mixed=lambda query, keys, values: torch.softmax(keys @ query, dim=0) @ keys,
+        best_only=lambda query, keys, values: values[(keys @ query).argmax()],
+        plain_mean=lambda query, keys, values: values.mean(dim=0),
+        not_added_up=lambda query, keys, values: torch.softmax(keys @ query, dim=0)[:, None] * values,
+        mean_of_weighted=lambda query, keys, values: (torch.softmax(keys @ query, 0)[:, None] * values).mean(0),
+        columns_weighted=Wrong(
             lambda query, keys, values: (torch.softmax(keys @ query, 0) * values).sum(0), raises="RuntimeError"
         ),
-        scaled_already=lambda query, keys, values: torch.softmax(keys @ query / math.sqrt(len(query)), dim=0) @ values,
-        no_maximum_subtracted=lambda query, keys, values: (
-            torch.exp(keys @ query) @ values / torch.exp(keys @ query).sum()
-        ),
-        mean_subtracted_not_maximum=lambda query, keys, values: mean_subtracted(keys @ query) @ values,
-        scores_clamped_range=lambda query, keys, values: torch.softmax((keys @ query).clamp(-80, 80), dim=0) @ values,
-        axis_size_1_dropped=lambda query, keys, values: (torch.softmax(keys @ query, 0)[None] @ values).squeeze(),
+        scaled=lambda query, keys, values: torch.softmax(keys @ query / math.sqrt(len(query)), dim=0) @ values,
+        no_maximum=lambda query, keys, values: torch.exp(keys @ query) @ values / torch.exp(keys @ query).sum(),
+        mean_subtracted=lambda query, keys, values: mean_subtracted(keys @ query) @ values,
+        clamped=lambda query, keys, values: torch.softmax((keys @ query).clamp(-80, 80), dim=0) @ values,
+        squeezed=lambda query, keys, values: (torch.softmax(keys @ query, 0)[None] @ values).squeeze(),
         as_wide_as_query=Wrong(as_wide_as_the_query, raises="RuntimeError"),
-        axis_size_1_too_many=lambda query, keys, values: torch.softmax(keys @ query, 0)[None] @ values,
-        column_instead_vector=lambda query, keys, values: values.T @ torch.softmax(keys @ query, 0)[:, None],
-        last_value_only=lambda query, keys, values: torch.softmax(keys @ query, 0)[-1] * values[-1],
-        keys_made_length_1=lambda query, keys, values: torch.softmax(F.normalize(keys, dim=-1) @ query, dim=0) @ values,
+        axis_too_many=lambda query, keys, values: torch.softmax(keys @ query, 0)[None] @ values,
+        column=lambda query, keys, values: values.T @ torch.softmax(keys @ query, 0)[:, None],
+        last_only=lambda query, keys, values: torch.softmax(keys @ query, 0)[-1] * values[-1],
+        unit_keys=lambda query, keys, values: torch.softmax(F.normalize(keys, dim=-1) @ query, dim=0) @ values,
     ),
 )

@@ -1,4 +1,4 @@
-"""The check of `attention_weights`."""
+"""The check of `attention_weights`: how one query shares its attention out over the keys."""
 
 import math
 
@@ -27,23 +27,21 @@ attention_weights = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        scores_instead_weights=lambda query, keys: keys @ query,
-        weights_that_not_normalised=lambda query, keys: torch.exp(keys @ query),
-        each_weight_by_itself_with_sigmoid=lambda query, keys: torch.sigmoid(keys @ query),
-        divided_by_sum_without_exp=lambda query, keys: (keys @ query) / (keys @ query).sum(),
-        scaled_already=lambda query, keys: torch.softmax(keys @ query / math.sqrt(len(query)), dim=0),
-        no_maximum_subtracted=lambda query, keys: torch.exp(keys @ query) / torch.exp(keys @ query).sum(),
-        mean_subtracted_not_maximum=lambda query, keys: mean_subtracted(keys @ query),
-        scores_clamped_range=lambda query, keys: torch.softmax((keys @ query).clamp(-80, 80), dim=0),
-        keys_made_length_1=lambda query, keys: torch.softmax(F.normalize(keys, dim=-1) @ query, dim=0),
-        cosines_instead_dot_products=lambda query, keys: torch.softmax(
-            torch.cosine_similarity(keys, query[None], dim=-1), dim=0
-        ),
-        columns_k_taken_keys=Wrong(lambda query, keys: torch.softmax(keys.T @ query, dim=0), raises="RuntimeError"),
-        axis_single_key_dropped=lambda query, keys: torch.softmax((keys @ query).squeeze(), dim=-1),
-        logarithm_weights=lambda query, keys: torch.log_softmax(keys @ query, dim=0),
-        column_weights=lambda query, keys: torch.softmax(keys @ query[:, None], dim=0),
-        softmax_every_score_by_itself=lambda query, keys: torch.softmax((keys @ query)[:, None], dim=1)[:, 0],
-        divided_by_number_keys=lambda query, keys: torch.softmax(keys @ query / len(keys), dim=0),
+        scores=lambda query, keys: keys @ query,
+        not_normalised=lambda query, keys: torch.exp(keys @ query),
+        sigmoid=lambda query, keys: torch.sigmoid(keys @ query),
+        no_exp=lambda query, keys: (keys @ query) / (keys @ query).sum(),
+        scaled=lambda query, keys: torch.softmax(keys @ query / math.sqrt(len(query)), dim=0),
+        no_maximum=lambda query, keys: torch.exp(keys @ query) / torch.exp(keys @ query).sum(),
+        mean_subtracted=lambda query, keys: mean_subtracted(keys @ query),
+        clamped=lambda query, keys: torch.softmax((keys @ query).clamp(-80, 80), dim=0),
+        unit_keys=lambda query, keys: torch.softmax(F.normalize(keys, dim=-1) @ query, dim=0),
+        cosines=lambda query, keys: torch.softmax(torch.cosine_similarity(keys, query[None], dim=-1), dim=0),
+        columns_for_keys=Wrong(lambda query, keys: torch.softmax(keys.T @ query, dim=0), raises="RuntimeError"),
+        squeezed=lambda query, keys: torch.softmax((keys @ query).squeeze(), dim=-1),
+        logarithm=lambda query, keys: torch.log_softmax(keys @ query, dim=0),
+        column=lambda query, keys: torch.softmax(keys @ query[:, None], dim=0),
+        each_by_itself=lambda query, keys: torch.softmax((keys @ query)[:, None], dim=1)[:, 0],
+        by_keys=lambda query, keys: torch.softmax(keys @ query / len(keys), dim=0),
     ),
 )

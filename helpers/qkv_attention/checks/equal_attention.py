@@ -1,9 +1,11 @@
-"""The check of `equal_attention`."""
+"""The check of `equal_attention`: a query that gives half of its attention to each of two keys."""
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from helpers.engine.cases import RandomArg, explicit_case, random_case
+from helpers.engine.cases import Case, RandomArg, explicit_case, random_case
 from helpers.engine.check import Check, CheckGroup, Property
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
@@ -18,10 +20,6 @@ def _gives_halves(query, *keys) -> bool:
     return query.shape == keys[0].shape and (weights - 0.5).abs().max().item() < 1e-3
 
 
-def _is_not_zero(query, *_) -> bool:
-    return query.norm().item() > 1e-3
-
-
 def _parallel(a: Tensor, b: Tensor) -> bool:
     """Nothing but the zero vector is parallel to the zero vector."""
     if a.shape != b.shape or not (a.any() and b.any()):
@@ -34,20 +32,23 @@ def _axis(gap: Tensor) -> Tensor:
     return torch.zeros_like(gap).index_fill(0, gap.abs().argmin(), 1.0)
 
 
-def _across(key: Tensor) -> Tensor:
-    return _axis(key) - (_axis(key) @ key) / (key @ key).clamp_min(1e-12) * key
+def _across(key: Tensor, divisor: Callable = lambda key: (key @ key).clamp_min(1e-12)) -> Tensor:
+    return _axis(key) - (_axis(key) @ key) / divisor(key) * key
+
+
+def _unit(query: Tensor) -> Tensor:
+    return query / query.norm()
+
+
+def _direction(made: Callable) -> Wrong:
+    """A query that points where it shouldn't, however long it is."""
+    return Wrong(made, recognise=lambda seen: _parallel(seen.output, made(*seen.args)))
 
 
 def a_turn_made_unit(k1, k2) -> Tensor:
-    gap = k1 - k2
-    turned = torch.zeros_like(gap)
-    turned[0], turned[1] = gap[1], -gap[0]
-    return turned / turned.norm()
-
-
-def divided_once(k1, k2) -> Tensor:
-    gap = k1 - k2
-    return _axis(gap) - (_axis(gap) @ gap) / gap.norm() * gap
+    turned = torch.zeros_like(k1)
+    turned[0], turned[1] = k1[1] - k2[1], k2[0] - k1[0]
+    return _unit(turned)
 
 
 def multiplied_by_the_square(k1, k2) -> Tensor:
@@ -56,23 +57,22 @@ def multiplied_by_the_square(k1, k2) -> Tensor:
 
 
 def _as_long_as_the_square(seen) -> bool:
-    """A right direction whose length is that of `multiplied_by_the_square`, or smaller or larger by a factor below 10."""
+    """A right direction, of the length of `multiplied_by_the_square` or off by a factor below 10."""
     query, made = seen.output.double(), multiplied_by_the_square(*(key.double() for key in seen.args))
-    return 0.1 < query.norm() / made.norm() < 10 and _gives_halves(query / query.norm(), *seen.args)
+    return 0.1 < query.norm() / made.norm() < 10 and _gives_halves(_unit(query), *seen.args)
 
 
 def wide_key(d: int) -> RandomArg:
     return RandomArg(lambda generator: 180 * torch.rand(d, generator=generator) - 90)
 
 
-def _nearly_equal() -> tuple[Tensor, Tensor]:
-    key = torch.tensor([1.0, -2.0, 0.5, 3.0])
-    return key, key + torch.tensor([0.0, 0.01, 0.0, 0.0])
-
-
 def _at_a_right_angle_to_one(query, k1, k2) -> bool:
     scores = sorted(abs((query @ key).item()) for key in (k1, k2))
     return scores[0] < 1e-4 and scores[1] > 1e-3
+
+
+def _keys(label: str, *keys: tuple) -> Case:
+    return explicit_case(label, *(torch.tensor(key, dtype=torch.float32) for key in keys))
 
 
 query_between = Check(
@@ -81,76 +81,43 @@ query_between = Check(
         random_case(d=2),
         random_case(d=5),
         random_case(d=16, dtype=torch.float64),
-        explicit_case("k1 = (1, 0), k2 = (3, 0)", torch.tensor([1.0, 0.0]), torch.tensor([3.0, 0.0])),
-        explicit_case(
-            "d = 2, the difference nearly along the first axis", torch.tensor([50.0, 2.01]), torch.tensor([-40.0, 2.0])
-        ),
-        explicit_case(
-            "d = 3, the difference nearly along the last axis",
-            torch.tensor([0.01, 1.0, 50.0]),
-            torch.tensor([0.0, 1.0, -40.0]),
-        ),
-        explicit_case(
-            "k1 = (1, 2, 0), k2 = (1, 2, 3): they differ in the last entry",
-            torch.tensor([1.0, 2.0, 0.0]),
-            torch.tensor([1.0, 2.0, 3.0]),
-        ),
-        explicit_case(
-            "k1 = (0, 0, 5), k2 = (0, 4, 5): they differ in the middle entry",
-            torch.tensor([0.0, 0.0, 5.0]),
-            torch.tensor([0.0, 4.0, 5.0]),
-        ),
-        explicit_case(
-            "k1 = (3, 3, 3), k2 = (1, 1, 1): the difference has equal entries", torch.full((3,), 3.0), torch.ones(3)
-        ),
-        explicit_case(
-            "opposite keys, k1 = (3, −1, 2) = −k2", torch.tensor([3.0, -1.0, 2.0]), torch.tensor([-3.0, 1.0, -2.0])
-        ),
+        _keys("k1 = (1, 0), k2 = (3, 0)", (1, 0), (3, 0)),
+        _keys("d = 2, the difference nearly along the first axis", (50, 2.01), (-40, 2)),
+        _keys("d = 3, the difference nearly along the last axis", (0.01, 1, 50), (0, 1, -40)),
+        _keys("k1 = (1, 2, 0), k2 = (1, 2, 3): they differ in the last entry", (1, 2, 0), (1, 2, 3)),
+        _keys("k1 = (0, 0, 5), k2 = (0, 4, 5): they differ in the middle entry", (0, 0, 5), (0, 4, 5)),
+        _keys("k1 = (3, 3, 3), k2 = (1, 1, 1): the difference has equal entries", (3, 3, 3), (1, 1, 1)),
+        _keys("opposite keys, k1 = (3, −1, 2) = −k2", (3, -1, 2), (-3, 1, -2)),
         explicit_case("d = 16, entries up to 90", wide_key(16), wide_key(16)),
-        explicit_case("keys that differ by 0.01 in one entry", *_nearly_equal()),
+        _keys("keys that differ by 0.01 in one entry", (1, -2, 0.5, 3), (1, -1.99, 0.5, 3)),
     ],
     compare=False,
     properties=[
         FINITE,
         Property("both keys get ½", _gives_halves, "The two scores must be equal."),
         Property(
-            "the query is not zero", _is_not_zero, "The query is (0, …, 0), or shorter than 0.001: that is excluded."
+            "the query is not zero",
+            lambda query, *_: query.norm().item() > 1e-3,
+            "The query is (0, …, 0), or shorter than 0.001: that is excluded.",
         ),
     ],
     misconceptions=wrong_answers(
         __file__,
-        zero_query=Wrong(lambda k1, k2: torch.zeros_like(k1), recognise=lambda seen: seen.output.norm().item() < 1e-3),
-        query_length_0_divided_by_length=Wrong(a_turn_made_unit, recognise=lambda seen: seen.output.isnan().all()),
-        k1_k2=Wrong(lambda k1, k2: k1 + k2, recognise=lambda seen: _parallel(seen.output, seen.args[0] + seen.args[1])),
-        sum_two_unit_vectors=Wrong(
-            lambda k1, k2: k1 / k1.norm() + k2 / k2.norm(),
-            recognise=lambda seen: _parallel(
-                seen.output, seen.args[0] / seen.args[0].norm() + seen.args[1] / seen.args[1].norm()
-            ),
+        zero=Wrong(lambda k1, k2: torch.zeros_like(k1), recognise=lambda seen: seen.output.norm().item() < 1e-3),
+        divided_by_0=Wrong(a_turn_made_unit, recognise=lambda seen: seen.output.isnan().all()),
+        sum=_direction(lambda k1, k2: k1 + k2),
+        sum_of_units=_direction(lambda k1, k2: k1 / k1.norm() + k2 / k2.norm()),
+        difference=_direction(lambda k1, k2: k1 - k2),
+        square_long=Wrong(multiplied_by_the_square, recognise=_as_long_as_the_square),
+        too_long=Wrong(
+            lambda k1, k2: 1e7 * _across((k1 - k2).double()).to(k1),
+            recognise=lambda seen: seen.output.norm() > 1e3 and _gives_halves(_unit(seen.output), *seen.args),
         ),
-        along_k1_minus_k2_instead_across_it=Wrong(
-            lambda k1, k2: k1 - k2, recognise=lambda seen: _parallel(seen.output, seen.args[0] - seen.args[1])
-        ),
-        length_that_grows_with_square=Wrong(multiplied_by_the_square, recognise=_as_long_as_the_square),
-        so_long_that_rounding_shows=Wrong(
-            lambda k1, k2: (
-                1e7
-                * (
-                    _axis(k1 - k2).double()
-                    - (_axis(k1 - k2).double() @ (k1 - k2).double()) / ((k1 - k2) @ (k1 - k2)).double() * (k1 - k2)
-                ).to(k1)
-            ),
-            recognise=lambda seen: (
-                seen.output.norm() > 1e3 and _gives_halves(seen.output / seen.output.norm(), *seen.args)
-            ),
-        ),
-        part_along_k1_minus_k2_divided_by=Wrong(
-            divided_once, recognise=lambda seen: _parallel(seen.output, divided_once(*seen.args))
-        ),
-        right_angle_one_key_only=Wrong(
+        divided_once=_direction(lambda k1, k2: _across(k1 - k2, torch.norm)),
+        one_key_only=Wrong(
             lambda k1, k2: _across(k1), recognise=lambda seen: _at_a_right_angle_to_one(seen.output, *seen.args)
         ),
-        part_along_k1_minus_k2_not_divided_by=lambda k1, k2: _axis(k1 - k2) - (_axis(k1 - k2) @ (k1 - k2)) * (k1 - k2),
+        not_divided=lambda k1, k2: _across(k1 - k2, lambda key: 1.0),
     ),
 )
 
@@ -160,30 +127,23 @@ def orthonormal_keys(n: int, d: int) -> RandomArg:
 
 
 def _pair_shares(query, keys, a, b) -> bool:
-    weights = _weights_of(query, keys)
-    return (weights[[a, b]] - 0.5).abs().max().item() < 1e-3
+    return (_weights_of(query, keys)[[a, b]] - 0.5).abs().max().item() < 1e-3
 
 
 def _others_ignored(query, keys, a, b) -> bool:
-    weights = _weights_of(query, keys)
-    return 1 - weights[[a, b]].sum().item() < 1e-3
+    return 1 - _weights_of(query, keys)[[a, b]].sum().item() < 1e-3
 
 
-def _another_pair(keys, a, b, weights) -> bool:
+def _another_pair(query, keys, a, b) -> bool:
     """Two keys have half of the attention each, and one of them at least is neither a nor b."""
-    most = weights.topk(2)
+    most = _weights_of(query, keys).topk(2)
     return most.values.min().item() > 0.49 and set(most.indices.tolist()) != {a, b}
 
 
-def _unit(keys, a, b) -> Tensor:
+def entries(keys, a, b) -> Tensor:
     query = torch.zeros(keys.shape[1])
-    query[[a, b]] = 1.0
+    query[[a, b]] = 50.0
     return query
-
-
-def _too_long_a_sum(seen) -> bool:
-    query, (keys, a, b) = seen.output.double(), seen.args
-    return bool(query.norm() > 1e3) and _pair_shares(100 * query / query.norm(), keys, a, b)
 
 
 def _unequal(query, keys, a, b) -> bool:
@@ -214,39 +174,29 @@ query_for_pair = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        scale_that_too_small=Wrong(
+        too_short=Wrong(
             lambda keys, a, b: keys[a] + keys[b],
             recognise=lambda seen: (
-                _parallel(seen.output, seen.args[0][seen.args[1]] + seen.args[0][seen.args[2]])
+                _parallel(seen.output, constructions.query_for_pair(*seen.args))
                 and not _others_ignored(seen.output, *seen.args)
             ),
         ),
-        one_key_two=Wrong(
-            lambda keys, a, b: 100 * keys[a], recognise=lambda seen: _parallel(seen.output, seen.args[0][seen.args[1]])
-        ),
-        difference_two_keys=Wrong(
-            lambda keys, a, b: 100 * (keys[a] - keys[b]),
-            recognise=lambda seen: _parallel(seen.output, seen.args[0][seen.args[1]] - seen.args[0][seen.args[2]]),
-        ),
-        all_keys_alike=Wrong(
-            lambda keys, a, b: 100 * keys.sum(dim=0),
-            recognise=lambda seen: _parallel(seen.output, seen.args[0].sum(dim=0)),
-        ),
-        entries_b_query_instead_keys_b=Wrong(
-            lambda keys, a, b: 50 * _unit(keys, a, b), recognise=lambda seen: _parallel(seen.output, _unit(*seen.args))
-        ),
-        another_pair_keys=Wrong(
+        one_key=_direction(lambda keys, a, b: 100 * keys[a]),
+        difference_of_keys=_direction(lambda keys, a, b: 100 * (keys[a] - keys[b])),
+        all_keys=_direction(lambda keys, a, b: 100 * keys.sum(dim=0)),
+        entries=_direction(entries),
+        another_pair=Wrong(
             lambda keys, a, b: 100 * (keys[a] + keys[b - 1]),
-            recognise=lambda seen: _another_pair(*seen.args, _weights_of(seen.output, seen.args[0])),
+            recognise=lambda seen: _another_pair(seen.output, *seen.args),
         ),
-        columns_b_instead_keys_b=Wrong(
-            lambda keys, a, b: 100 * (keys[:, a] + keys[:, b]),
-            recognise=lambda seen: _parallel(
-                seen.output, seen.args[0][:, seen.args[1]] + seen.args[0][:, seen.args[2]]
+        columns=_direction(lambda keys, a, b: 100 * (keys[:, a] + keys[:, b])),
+        sum_too_long=Wrong(
+            lambda keys, a, b: 1e7 * (keys[a] + keys[b]),
+            recognise=lambda seen: (
+                bool(seen.output.norm() > 1e3) and _pair_shares(100 * _unit(seen.output.double()), *seen.args)
             ),
         ),
-        so_long_that_rounding_shows_2=Wrong(lambda keys, a, b: 1e7 * (keys[a] + keys[b]), recognise=_too_long_a_sum),
-        two_keys_unequal_weight=Wrong(
+        unequal=Wrong(
             lambda keys, a, b: 100 * keys[a] + 50 * keys[b], recognise=lambda seen: _unequal(seen.output, *seen.args)
         ),
     ),

@@ -1,4 +1,4 @@
-"""The check of `parameter_counts`."""
+"""The check of `parameter_counts`: weights and biases of attention, and of a dense layer in its place."""
 
 import math
 import operator
@@ -16,7 +16,8 @@ __all__ = ["parameter_counts"]
 WHOLE = Property(
     "whole numbers, as int",
     lambda output, *_: all(operator.index(count) >= 0 for count in output),
-    "Counts are whole numbers: multiply, or divide with `//`. A single `/` makes a float, and so do `math.pow` and `** 2.0`.",
+    "Counts are whole numbers: multiply, or divide with `//`. A single `/` makes a float, and so do `math.pow` and "
+    "`** 2.0`.",
 )
 
 
@@ -30,10 +31,6 @@ EXACT = Property(
     _exact,
     "Your number is right to about 16 digits, and a count is exact: leave no float on the way.",
 )
-
-
-def powers_of_floats(n, d) -> tuple:
-    return 3 * int(math.pow(d, 2)), 3 * d, int(math.pow(n, 2)), int(math.pow(d * n, 2)), d * n
 
 
 def layers_built(n, d) -> tuple:
@@ -55,23 +52,24 @@ parameter_counts = Check(
     properties=[WHOLE, EXACT],
     misconceptions=wrong_answers(
         __file__,
-        with_3_biases=lambda n, d: (3 * d**2, 3, n**2, (n * d) ** 2, n * d),
-        n_squared_biases_dense_layer=lambda n, d: (3 * d**2, 3 * d, n**2, (n * d) ** 2, n**2),
-        one_projection_instead_three=lambda n, d: (d**2, d, n**2, (n * d) ** 2, n * d),
-        projections_that_grow_with_n=lambda n, d: (3 * n * d, 3 * d, n**2, (n * d) ** 2, n * d),
-        dense_layer_that_mixes_tokens_only=lambda n, d: (3 * d**2, 3 * d, n**2, n**2 * d, n * d),
-        dense_weights_between_features_one=lambda n, d: (3 * d**2, 3 * d, n**2, d**2 * n, n * d),
-        table_attention_weights_each_projection=lambda n, d: (3 * d**2, 3 * d, 3 * n**2, (n * d) ** 2, n * d),
+        three_biases=lambda n, d: (3 * d**2, 3, n**2, (n * d) ** 2, n * d),
+        n_squared_dense_biases=lambda n, d: (3 * d**2, 3 * d, n**2, (n * d) ** 2, n**2),
+        one_projection=lambda n, d: (d**2, d, n**2, (n * d) ** 2, n * d),
+        projections_grow=lambda n, d: (3 * n * d, 3 * d, n**2, (n * d) ** 2, n * d),
+        dense_mixes_tokens=lambda n, d: (3 * d**2, 3 * d, n**2, n**2 * d, n * d),
+        dense_mixes_features=lambda n, d: (3 * d**2, 3 * d, n**2, d**2 * n, n * d),
+        three_tables=lambda n, d: (3 * d**2, 3 * d, 3 * n**2, (n * d) ** 2, n * d),
         bias_each_token=lambda n, d: (3 * d**2, 3 * n * d, n**2, (n * d) ** 2, n * d),
-        as_many_dense_biases_as_one_token_has=lambda n, d: (3 * d**2, 3 * d, n**2, (n * d) ** 2, d),
-        each_pair_tokens_counted_once=lambda n, d: (3 * d**2, 3 * d, n * (n + 1) // 2, (n * d) ** 2, n * d),
-        attention_weights_without_token_itself=lambda n, d: (3 * d**2, 3 * d, n * (n - 1), (n * d) ** 2, n * d),
-        biases_counted_among_weights=lambda n, d: (3 * (d**2 + d), 3 * d, n**2, (n * d) ** 2, n * d),
-        attention_weights_each_entry_by_itself=lambda n, d: (3 * d**2, 3 * d, n * n * d, (n * d) ** 2, n * d),
-        attention_weights_that_depend_on_width=lambda n, d: (3 * d**2, 3 * d, n * d, (n * d) ** 2, n * d),
-        dense_layer_built_be_counted=Wrong(layers_built, raises="RuntimeError"),
-        whole_numbers_that_have_been_floats=Wrong(
-            powers_of_floats, recognise=lambda seen: WHOLE.of(seen) and not EXACT.of(seen)
+        dense_biases_of_a_token=lambda n, d: (3 * d**2, 3 * d, n**2, (n * d) ** 2, d),
+        pairs_once=lambda n, d: (3 * d**2, 3 * d, n * (n + 1) // 2, (n * d) ** 2, n * d),
+        without_itself=lambda n, d: (3 * d**2, 3 * d, n * (n - 1), (n * d) ** 2, n * d),
+        biases_among_weights=lambda n, d: (3 * (d**2 + d), 3 * d, n**2, (n * d) ** 2, n * d),
+        table_each_entry=lambda n, d: (3 * d**2, 3 * d, n * n * d, (n * d) ** 2, n * d),
+        table_by_width=lambda n, d: (3 * d**2, 3 * d, n * d, (n * d) ** 2, n * d),
+        dense_built=Wrong(layers_built, raises="RuntimeError"),
+        through_floats=Wrong(
+            lambda n, d: (3 * int(math.pow(d, 2)), 3 * d, int(math.pow(n, 2)), int(math.pow(d * n, 2)), d * n),
+            recognise=lambda seen: WHOLE.of(seen) and not EXACT.of(seen),
         ),
         n_d_swapped=lambda n, d: (3 * n**2, 3 * n, d**2, (n * d) ** 2, n * d),
     ),

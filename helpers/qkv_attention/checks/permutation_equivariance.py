@@ -1,11 +1,11 @@
-"""The check of `permutation_equivariance`."""
+"""The check of `permutation_equivariance`: by how much a layer knows the order of its tokens."""
 
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from helpers.engine.cases import RandomArg, as_float64, explicit_case
+from helpers.engine.cases import Case, RandomArg, as_float64, explicit_case
 from helpers.engine.check import Check
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
@@ -20,21 +20,24 @@ def self_attention(d: int, generator: torch.Generator) -> Callable:
     return lambda x: attention.scaled_dot_product_attention(*(x @ w.to(x) for w in weights))
 
 
+def _positions(x: Tensor) -> Tensor:
+    return torch.linspace(-1, 1, len(x)).to(x)[:, None]
+
+
 def _with_positions(d: int, generator: torch.Generator) -> Callable:
     """The same, with something different added to every position."""
     layer = self_attention(d, generator)
-    return lambda x: layer(x + torch.linspace(-1, 1, x.shape[0]).to(x)[:, None])
+    return lambda x: layer(x + _positions(x))
 
 
-def _with_faint_positions(d: int, generator: torch.Generator) -> Callable:
-    layer = self_attention(d, generator)
-    return lambda x: layer(x) + 1e-3 * torch.linspace(-1, 1, x.shape[0]).to(x)[:, None]
+def _faint(size: float) -> Callable:
+    """The same, with positions of this size added to its outputs."""
 
+    def make(d: int, generator: torch.Generator) -> Callable:
+        layer = self_attention(d, generator)
+        return lambda x: layer(x) + size * _positions(x)
 
-def _with_positions_fainter_still(d: int, generator: torch.Generator) -> Callable:
-    """Its gap is of a billionth: more than float64 rounds, and less than anybody would take for a gap in float32."""
-    layer = self_attention(d, generator)
-    return lambda x: layer(x) + 1e-9 * torch.linspace(-1, 1, x.shape[0]).to(x)[:, None]
+    return make
 
 
 def running_mean(d: int, generator: torch.Generator):
@@ -59,8 +62,13 @@ def tokens_and_shift(n: int, d: int) -> tuple[RandomArg, RandomArg]:
     return RandomArg(lambda g: torch.randn(n, d, generator=g)), RandomArg(lambda _: shift)
 
 
-def layer_case(make, d: int) -> RandomArg:
-    return RandomArg(lambda generator: make(d, generator))
+def layer_case(label: str, make: Callable, n: int, d: int, tokens: Callable = tokens_and_shift) -> Case:
+    return explicit_case(label, RandomArg(lambda generator: make(d, generator)), *tokens(n, d))
+
+
+def _of_gap(size: Callable) -> Callable:
+    """Of layer(P x) − P layer(x) another number than the largest absolute value."""
+    return lambda layer, x, p: size(layer(p @ x) - p @ layer(x))
 
 
 def small_gaps_rounded(layer, x, p) -> Tensor:
@@ -68,51 +76,39 @@ def small_gaps_rounded(layer, x, p) -> Tensor:
     return torch.tensor(0.0) if torch.allclose(moved, kept, atol=1e-2) else (moved - kept).abs().max()
 
 
+def _rounded(seen) -> bool:
+    gap = attention.permutation_gap(*seen.args).item()
+    return any(float(seen.output) == round(gap, digits) for digits in range(1, 9))
+
+
 permutation_equivariance = Check(
     exercise="permutation_equivariance",
     reference=attention.permutation_gap,
     cases=[
-        explicit_case("self-attention, n = 5, d = 3", layer_case(self_attention, 3), *tokens_and_shift(5, 3)),
-        explicit_case("self-attention, n = d = 4", layer_case(self_attention, 4), *tokens_and_shift(4, 4)),
-        as_float64(
-            explicit_case("positions added, n = 5, d = 3", layer_case(_with_positions, 3), *tokens_and_shift(5, 3))
-        ),
-        explicit_case("a running mean, n = d = 4", layer_case(running_mean, 4), *tokens_and_shift(4, 4)),
-        explicit_case("outputs that only fall, n = 5, d = 3", layer_case(_pushed_down, 3), *after_a_short_token(5, 3)),
-        explicit_case(
-            "positions that hardly count, n = 5, d = 3", layer_case(_with_faint_positions, 3), *tokens_and_shift(5, 3)
-        ),
-        as_float64(
-            explicit_case(
-                "a gap of a billionth, n = 6, d = 2",
-                layer_case(_with_positions_fainter_still, 2),
-                *tokens_and_shift(6, 2),
-            )
-        ),
+        layer_case("self-attention, n = 5, d = 3", self_attention, 5, 3),
+        layer_case("self-attention, n = d = 4", self_attention, 4, 4),
+        as_float64(layer_case("positions added, n = 5, d = 3", _with_positions, 5, 3)),
+        layer_case("a running mean, n = d = 4", running_mean, 4, 4),
+        layer_case("outputs that only fall, n = 5, d = 3", _pushed_down, 5, 3, after_a_short_token),
+        layer_case("positions that hardly count, n = 5, d = 3", _faint(1e-3), 5, 3),
+        # More than float64 rounds, and less than anybody would take for a gap in float32.
+        as_float64(layer_case("a gap of a billionth, n = 6, d = 2", _faint(1e-9), 6, 2)),
     ],
     misconceptions=wrong_answers(
         __file__,
-        p_on_wrong_side=Wrong(lambda layer, x, p: (layer(x @ p) - layer(x) @ p).abs().max(), raises="RuntimeError"),
+        wrong_side=Wrong(lambda layer, x, p: (layer(x @ p) - layer(x) @ p).abs().max(), raises="RuntimeError"),
         output_not_permuted=lambda layer, x, p: (layer(p @ x) - layer(x)).abs().max(),
-        inverse_permutation_on_output=lambda layer, x, p: (layer(p @ x) - p.mT @ layer(x)).abs().max(),
-        inverse_permutation_on_input=lambda layer, x, p: (layer(p.mT @ x) - p @ layer(x)).abs().max(),
-        differences_with_their_signs=lambda layer, x, p: (layer(p @ x) - p @ layer(x)).sum(),
-        mean_difference=lambda layer, x, p: (layer(p @ x) - p @ layer(x)).abs().mean(),
-        largest_difference_without_absolute=lambda layer, x, p: (layer(p @ x) - p @ layer(x)).max(),
-        matrix_norm_instead_largest_entry=lambda layer, x, p: torch.linalg.matrix_norm(
-            layer(p @ x) - p @ layer(x), ord=torch.inf
-        ),
-        smallest_difference=lambda layer, x, p: (layer(p @ x) - p @ layer(x)).abs().min(),
-        square_largest_difference=lambda layer, x, p: ((layer(p @ x) - p @ layer(x)) ** 2).max(),
-        length_difference=lambda layer, x, p: (layer(p @ x) - p @ layer(x)).norm(),
-        small_gaps_rounded_0=Wrong(small_gaps_rounded, recognise=lambda seen: float(seen.output) == 0),
-        rounded_gap=Wrong(
-            lambda layer, x, p: round((layer(p @ x) - p @ layer(x)).abs().max().item(), 4),
-            recognise=lambda seen: any(
-                float(seen.output) == round(attention.permutation_gap(*seen.args).item(), digits)
-                for digits in range(1, 9)
-            ),
-        ),
-        inverse_order_on_both_sides=lambda layer, x, p: (layer(p.mT @ x) - p.mT @ layer(x)).abs().max(),
+        inverse_on_output=lambda layer, x, p: (layer(p @ x) - p.mT @ layer(x)).abs().max(),
+        inverse_on_input=lambda layer, x, p: (layer(p.mT @ x) - p @ layer(x)).abs().max(),
+        signed=_of_gap(lambda gap: gap.sum()),
+        mean=_of_gap(lambda gap: gap.abs().mean()),
+        signed_largest=_of_gap(lambda gap: gap.max()),
+        matrix_norm=_of_gap(lambda gap: torch.linalg.matrix_norm(gap, ord=torch.inf)),
+        smallest=_of_gap(lambda gap: gap.abs().min()),
+        square=_of_gap(lambda gap: (gap**2).max()),
+        length=_of_gap(lambda gap: gap.norm()),
+        rounded_to_0=Wrong(small_gaps_rounded, recognise=lambda seen: float(seen.output) == 0),
+        rounded=Wrong(_of_gap(lambda gap: round(gap.abs().max().item(), 4)), recognise=_rounded),
+        inverse_on_both=lambda layer, x, p: (layer(p.mT @ x) - p.mT @ layer(x)).abs().max(),
     ),
 )

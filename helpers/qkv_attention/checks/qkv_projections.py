@@ -1,13 +1,13 @@
-"""The check of `qkv_projections`."""
+"""The check of `qkv_projections`: queries, keys and values of the same tokens."""
 
 import math
+from collections.abc import Callable
 
 import torch
-from torch import Tensor
 
-from helpers.engine import common_misconceptions
 from helpers.engine.cases import random_case
 from helpers.engine.check import Check
+from helpers.engine.common_misconceptions import in_single_precision
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import attention
@@ -15,13 +15,8 @@ from .. import attention
 __all__ = ["qkv_projections"]
 
 
-def projections_from_the_left(x, w_q, w_k, w_v) -> tuple[Tensor, Tensor, Tensor]:
-    return w_q @ x, w_k @ x, w_v @ x
-
-
-def projected_with_a_batch_axis_or_none(x, w_q, w_k, w_v) -> tuple:
-    rows = "bnd,dk->bnk" if x.dim() > 2 else "nd,dk->nk"
-    return tuple(torch.einsum(rows, x, w) for w in (w_q, w_k, w_v))
+def _each(project: Callable) -> Callable:
+    return lambda x, *weights: tuple(project(x, w) for w in weights)
 
 
 qkv_projections = Check(
@@ -35,25 +30,21 @@ qkv_projections = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        common_misconceptions.in_single_precision(attention.qkv_projections),
-        w_x_instead_x_w=Wrong(projections_from_the_left, raises="RuntimeError"),
-        transposed_weights=Wrong(lambda x, w_q, w_k, w_v: (x @ w_q.mT, x @ w_k.mT, x @ w_v.mT), raises="RuntimeError"),
-        one_weight_shared_by_all_three=lambda x, w_q, w_k, w_v: (x @ w_q, x @ w_q, x @ w_q),
-        queries_keys_swapped=lambda x, w_q, w_k, w_v: (x @ w_k, x @ w_q, x @ w_v),
-        values_from_keys_weight=lambda x, w_q, w_k, w_v: (x @ w_q, x @ w_k, x @ w_k),
-        keys_from_queries_weight=lambda x, w_q, w_k, w_v: (x @ w_q, x @ w_q, x @ w_v),
-        keys_values_swapped=lambda x, w_q, w_k, w_v: (x @ w_q, x @ w_v, x @ w_k),
-        batch_axes_flattened=lambda x, w_q, w_k, w_v: tuple(x.reshape(-1, x.shape[-1]) @ w for w in (w_q, w_k, w_v)),
-        three_equal_parts_one_product=lambda x, w_q, w_k, w_v: (x @ torch.cat([w_q, w_k, w_v], -1)).chunk(3, -1),
-        exactly_one_batch_axis=Wrong(
-            lambda x, w_q, w_k, w_v: tuple(torch.einsum("bnd,dk->bnk", x, w) for w in (w_q, w_k, w_v)),
-            raises="RuntimeError",
+        in_single_precision(attention.qkv_projections),
+        w_x=Wrong(_each(lambda x, w: w @ x), raises="RuntimeError"),
+        transposed=Wrong(_each(lambda x, w: x @ w.mT), raises="RuntimeError"),
+        one_weight=lambda x, w_q, w_k, w_v: (x @ w_q, x @ w_q, x @ w_q),
+        q_and_k_swapped=lambda x, w_q, w_k, w_v: (x @ w_k, x @ w_q, x @ w_v),
+        v_from_w_k=lambda x, w_q, w_k, w_v: (x @ w_q, x @ w_k, x @ w_k),
+        k_from_w_q=lambda x, w_q, w_k, w_v: (x @ w_q, x @ w_q, x @ w_v),
+        k_and_v_swapped=lambda x, w_q, w_k, w_v: (x @ w_q, x @ w_v, x @ w_k),
+        flattened=_each(lambda x, w: x.reshape(-1, x.shape[-1]) @ w),
+        equal_parts=lambda x, w_q, w_k, w_v: (x @ torch.cat([w_q, w_k, w_v], -1)).chunk(3, -1),
+        one_batch_axis=Wrong(_each(lambda x, w: torch.einsum("bnd,dk->bnk", x, w)), raises="RuntimeError"),
+        scaled=lambda x, w_q, w_k, w_v: (x @ w_q / math.sqrt(w_q.shape[-1]), x @ w_k, x @ w_v),
+        one_batch_axis_at_most=Wrong(
+            _each(lambda x, w: torch.einsum("bnd,dk->bnk" if x.dim() > 2 else "nd,dk->nk", x, w)), raises="RuntimeError"
         ),
-        queries_scaled_already=lambda x, w_q, w_k, w_v: (x @ w_q / math.sqrt(w_q.shape[-1]), x @ w_k, x @ w_v),
-        one_batch_axis_at_most=Wrong(projected_with_a_batch_axis_or_none, raises="RuntimeError"),
-        no_batch_axis=Wrong(
-            lambda x, w_q, w_k, w_v: tuple(torch.einsum("nd,dk->nk", x, w) for w in (w_q, w_k, w_v)),
-            raises="RuntimeError",
-        ),
+        no_batch_axis=Wrong(_each(lambda x, w: torch.einsum("nd,dk->nk", x, w)), raises="RuntimeError"),
     ),
 )

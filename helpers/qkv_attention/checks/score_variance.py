@@ -1,4 +1,4 @@
-"""The check of `score_variance`."""
+"""The check of `score_variance`: mean and variance of a dot product, and of a scaled one."""
 
 import math
 
@@ -35,19 +35,19 @@ score_variance = Check(
     cases=[random_case(d=64, sigma=1.0), random_case(d=16, sigma=0.5), random_case(d=100, sigma=3.0)],
     misconceptions=wrong_answers(
         __file__,
-        d_squared_instead_d4=lambda d, sigma: (0.0, d * sigma**2, sigma**2),
-        standard_deviations_instead_variances=Wrong(
+        sigma_squared=lambda d, sigma: (0.0, d * sigma**2, sigma**2),
+        standard_deviations=Wrong(
             lambda d, sigma: (0.0, math.sqrt(d) * sigma**2, sigma**2),
             recognise=lambda seen: math.isclose(seen.output[1], math.sqrt(seen.args[0]) * seen.args[1] ** 2),
         ),
-        variance_divided_by_root_d_only=lambda d, sigma: (0.0, d * sigma**4, math.sqrt(d) * sigma**4),
-        variance_divided_by_d_twice=lambda d, sigma: (0.0, d * sigma**4, sigma**4 / d),
-        scaled_variance_left_at_squared=lambda d, sigma: (0.0, d * sigma**4, sigma**2),
-        d_squared_instead_d=lambda d, sigma: (0.0, d**2 * sigma**4, d * sigma**4),
+        by_root_d=lambda d, sigma: (0.0, d * sigma**4, math.sqrt(d) * sigma**4),
+        by_d_twice=lambda d, sigma: (0.0, d * sigma**4, sigma**4 / d),
+        scaled_sigma_squared=lambda d, sigma: (0.0, d * sigma**4, sigma**2),
+        d_squared=lambda d, sigma: (0.0, d**2 * sigma**4, d * sigma**4),
         mean_q_q=lambda d, sigma: (d * sigma**2, d * sigma**4, sigma**4),
-        right_1_only=lambda d, sigma: (0.0, d * sigma**4, 1.0),
-        left_out=lambda d, sigma: (0.0, float(d), 1.0),
-        variances_two_factors_added=lambda d, sigma: (0.0, 2 * d * sigma**2, 2 * sigma**2),
-        measured_instead_derived=Wrong(measured_variance, recognise=_measured),
+        for_sigma_1=lambda d, sigma: (0.0, d * sigma**4, 1.0),
+        no_sigma=lambda d, sigma: (0.0, float(d), 1.0),
+        added=lambda d, sigma: (0.0, 2 * d * sigma**2, 2 * sigma**2),
+        measured=Wrong(measured_variance, recognise=_measured),
     ),
 )

@@ -1,4 +1,4 @@
-"""The check of `select_one_value`."""
+"""The check of `select_one_value`: queries, keys and values such that each query gets one value alone."""
 
 from collections.abc import Callable
 
@@ -40,14 +40,18 @@ def _sizes(output, n, d) -> str:
     return f"Yours are {', '.join('×'.join(map(str, part.shape)) for part in output)}."
 
 
-def of_right_size(mark: Callable) -> Callable:
-    """A mark of what vectors do, not of how many there are."""
-    return lambda seen: _sized(seen.output, *seen.args) and mark(seen)
+def _rows(n: int, d: int) -> Tensor:
+    return torch.arange(n * d, dtype=torch.float32).view(n, d)
 
 
-def _as_many_as_columns(seen) -> bool:
-    n, d = seen.args
-    return n != d and all(len(part) == d for part in seen.output)
+def _slip(
+    mark: Callable, queries: Callable = lambda n, d: 100 * torch.eye(n, d), keys: Callable = torch.eye, values=_rows
+) -> Wrong:
+    """The right vectors but for those given; what marks them is looked for where there are as many as asked."""
+    return Wrong(
+        lambda n, d: (queries(n, d), keys(n, d), values(n, d)),
+        recognise=lambda seen: _sized(seen.output, *seen.args) and mark(seen),
+    )
 
 
 def _equal_keys(seen) -> bool:
@@ -61,7 +65,7 @@ def _small_norms(seen) -> bool:
     return chosen and weights.diagonal().min().item() < 0.999
 
 
-def _collinear(seen) -> bool:
+def _in_line(seen) -> bool:
     return not _equal_keys(seen) and torch.linalg.matrix_rank(seen.output[1].double()).item() == 1
 
 
@@ -76,10 +80,6 @@ def _finite_scores(output, n, d) -> bool:
     return bool((queries @ keys.mT).isfinite().all())
 
 
-def _too_long(seen) -> bool:
-    return not _finite_scores(seen.output, *seen.args)
-
-
 def _crowded(seen) -> bool:
     """Some query scores high with a wrong key: more than a fifth of what it scores with its own."""
     scores = seen.output[0].double() @ seen.output[1].double().mT
@@ -87,18 +87,13 @@ def _crowded(seen) -> bool:
     return bool((scores - 0.2 * own[:, None]).fill_diagonal_(-1).max() > 0)
 
 
-def _random_keys(n: int, d: int) -> tuple[Tensor, Tensor, Tensor]:
-    keys = torch.rand(n, d, generator=torch.Generator().manual_seed(0))
-    return 10 * keys, keys, _rows(n, d)
+def _random_keys(n: int, d: int) -> Tensor:
+    return torch.rand(n, d, generator=torch.Generator().manual_seed(0))
 
 
 def _values_too_far_apart(seen) -> bool:
     weights = _weights_of(*seen.output[:2])
     return weights.diagonal().min().item() > 0.999 and not _selects(seen.output, *seen.args)
-
-
-def _rows(n: int, d: int) -> Tensor:
-    return torch.arange(n * d, dtype=torch.float32).view(n, d)
 
 
 select_one_value = Check(
@@ -131,39 +126,29 @@ select_one_value = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        as_many_vectors_as_they_have_entries=Wrong(
-            lambda n, d: (100 * torch.eye(d), torch.eye(d), torch.eye(d)), recognise=_as_many_as_columns
+        as_many_as_columns=Wrong(
+            lambda n, d: (100 * torch.eye(d), torch.eye(d), torch.eye(d)),
+            recognise=lambda seen: (
+                seen.args[0] != seen.args[1] and all(len(part) == seen.args[1] for part in seen.output)
+            ),
         ),
-        equal_keys=Wrong(
-            lambda n, d: (100 * torch.eye(n, d), torch.ones(n, d), _rows(n, d)), recognise=of_right_size(_equal_keys)
+        equal_keys=_slip(_equal_keys, keys=lambda n, d: torch.ones(n, d)),
+        keys_in_line=_slip(_in_line, keys=lambda n, d: torch.arange(1.0, n + 1)[:, None] * torch.ones(n, d)),
+        another_key=_slip(_another_key, queries=lambda n, d: 100 * torch.eye(n, d).flip(0)),
+        equal_values=_slip(lambda seen: _two_alike(seen.output[2]), values=lambda n, d: torch.ones(n, d)),
+        values_nearly_equal=_slip(
+            lambda seen: not _all_differ(seen.output[2]) and not _two_alike(seen.output[2]),
+            values=lambda n, d: 1e-5 * _rows(n, d),
         ),
-        keys_that_cant_be_separated=Wrong(
-            lambda n, d: (100 * torch.eye(n, d), torch.arange(1.0, n + 1)[:, None] * torch.ones(n, d), _rows(n, d)),
-            recognise=of_right_size(_collinear),
+        too_long=_slip(
+            lambda seen: not _finite_scores(seen.output, *seen.args),
+            queries=lambda n, d: 1e20 * torch.eye(n, d),
+            keys=lambda n, d: 1e20 * torch.eye(n, d),
         ),
-        queries_that_find_another_key=Wrong(
-            lambda n, d: (100 * torch.eye(n, d).flip(0), torch.eye(n, d), _rows(n, d)),
-            recognise=of_right_size(_another_key),
+        values_far_apart=_slip(
+            _values_too_far_apart, queries=lambda n, d: 20 * torch.eye(n, d), values=lambda n, d: 1e6 * _rows(n, d)
         ),
-        equal_values=Wrong(
-            lambda n, d: (100 * torch.eye(n, d), torch.eye(n, d), torch.ones(n, d)),
-            recognise=of_right_size(lambda seen: _two_alike(seen.output[2])),
-        ),
-        values_that_differ_by_less_than_0_01=Wrong(
-            lambda n, d: (100 * torch.eye(n, d), torch.eye(n, d), 1e-5 * _rows(n, d)),
-            recognise=of_right_size(lambda seen: not _all_differ(seen.output[2]) and not _two_alike(seen.output[2])),
-        ),
-        vectors_so_long_that_scores_overflow=Wrong(
-            lambda n, d: (1e20 * torch.eye(n, d), 1e20 * torch.eye(n, d), _rows(n, d)),
-            recognise=of_right_size(_too_long),
-        ),
-        values_so_far_apart_that_small_rest=Wrong(
-            lambda n, d: (20 * torch.eye(n, d), torch.eye(n, d), 1e6 * _rows(n, d)),
-            recognise=of_right_size(_values_too_far_apart),
-        ),
-        keys_that_disturb_each_other=Wrong(_random_keys, recognise=of_right_size(_crowded)),
-        norms_that_too_small=Wrong(
-            lambda n, d: (torch.eye(n, d), torch.eye(n, d), _rows(n, d)), recognise=of_right_size(_small_norms)
-        ),
+        crowded=_slip(_crowded, queries=lambda n, d: 10 * _random_keys(n, d), keys=_random_keys),
+        too_short=_slip(_small_norms, queries=torch.eye),
     ),
 )

@@ -1,4 +1,6 @@
-"""The check of `softmax`."""
+"""The check of `softmax`: along any axis, by hand."""
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -27,79 +29,23 @@ def _shares(powers: Tensor, dim: int) -> Tensor:
     return powers / powers.sum(dim, keepdim=True)
 
 
-def softmax_with_the_maximum_of_the_last_axis(x, dim) -> Tensor:
-    return _shares(torch.exp(x - x.amax(-1, keepdim=True)), dim)
-
-
-def softmax_with_the_mean(x, dim) -> Tensor:
-    return _shares(torch.exp(x - x.mean(dim, keepdim=True)), dim)
-
-
-def softmax_with_the_minimum(x, dim) -> Tensor:
-    return _shares(torch.exp(x - x.amin(dim, keepdim=True)), dim)
-
-
-def softmax_with_the_largest_size(x, dim) -> Tensor:
-    return _shares(torch.exp(x - x.abs().amax(dim, keepdim=True)), dim)
-
-
-def softmax_of_clamped_scores(x, dim) -> Tensor:
-    return _shares(torch.exp(x.clamp(-80, 80)), dim)
-
-
-def softmax_summed_along_the_last_axis(x, dim) -> Tensor:
-    return _shares(torch.exp(x - x.amax(dim, keepdim=True)), -1)
-
-
-def softmax_with_the_axis_put_back_at_the_end(x, dim) -> Tensor:
-    powers = torch.exp(x - x.amax(dim, keepdim=True))
-    return powers / powers.sum(dim).unsqueeze(-1)
-
-
-def softmax_without_keepdim(x, dim) -> Tensor:
-    powers = torch.exp(x - x.amax(dim, keepdim=True))
-    return powers / powers.sum(dim)
-
-
-def softmax_of_the_last_axis(x, dim) -> Tensor:
-    powers = torch.exp(x - x.amax(-1, keepdim=True))
-    return powers / powers.sum(-1, keepdim=True)
-
-
-def softmax_without_maximum(x, dim) -> Tensor:
-    return torch.exp(x) / torch.exp(x).sum(dim, keepdim=True)
-
-
-def softmax_of_cut_scores(x, dim) -> Tensor:
-    """Cut off where float32's exponentials end."""
-    in_reach = x.to(torch.promote_types(x.dtype, torch.float32)).clamp(-80, 80)
-    return softmax_without_maximum(in_reach, dim).to(x.dtype)
-
-
-def softmax_with_a_threshold(x, dim) -> Tensor:
-    return softmax_without_maximum(x - x.amax(dim, keepdim=True) if x.max() > 50 else x, dim)
-
-
-def softmax_with_one_maximum(x, dim) -> Tensor:
-    powers = torch.exp(x - x.max())
-    return powers / powers.sum(dim, keepdim=True)
-
-
-def softmax_over_everything(x, dim) -> Tensor:
-    powers = torch.exp(x - x.max())
-    return powers / powers.sum()
-
-
-def softmax_without_exp(x, dim) -> Tensor:
-    return x / x.sum(dim, keepdim=True)
-
-
-def softmax_without_normalising(x, dim) -> Tensor:
+def _powers(x: Tensor, dim: int) -> Tensor:
     return torch.exp(x - x.amax(dim, keepdim=True))
 
 
+def _less(subtracted: Callable) -> Callable:
+    """A softmax that takes `subtracted(x, dim)` off the scores."""
+    return lambda x, dim: _shares(torch.exp(x - subtracted(x, dim)), dim)
+
+
+def cut_off(x, dim) -> Tensor:
+    """Cut off where float32's exponentials end."""
+    in_reach = x.to(torch.promote_types(x.dtype, torch.float32)).clamp(-80, 80)
+    return _shares(torch.exp(in_reach), dim).to(x.dtype)
+
+
 def _constant_in_the_sum(seen) -> bool:
-    """Whether every slice sums to less than 1 by what one positive number, added to the sum of its exponentials, takes away."""
+    """Whether one positive number, added to the sums of exponentials, explains what each slice lacks to 1."""
     x, dim = seen.args
     powers = torch.exp(x.double() - x.double().amax(dim, keepdim=True)).sum(dim)
     constant = powers * (1 / seen.output.double().sum(dim) - 1)
@@ -128,41 +74,35 @@ softmax = Check(
         ),
         random_case(shape=(1, 4), dim=0, label="a single row, dim = 0"),
         explicit_case("all scores near −1000", normal(3, 4, mean=-1000.0), 1),
-        explicit_case(
-            "float16, a score of 20 in each row", torch.tensor([[20.0, 0.0, 1.0], [-1.0, 0.5, 20.0]]).half(), 1
-        ),
+        explicit_case("float16, a score of 20 in each row", torch.tensor([[20.0, 0, 1], [-1, 0.5, 20]]).half(), 1),
     ],
     misconceptions=wrong_answers(
         __file__,
         in_single_precision(reference.softmax),
-        no_maximum_subtracted=softmax_without_maximum,
-        maximum_subtracted_only_from_large=softmax_with_a_threshold,
-        scores_cut_off_at_limit=softmax_of_cut_scores,
-        one_maximum_all_rows=softmax_with_one_maximum,
-        always_last_axis=softmax_of_the_last_axis,
-        one_sum_over_whole_tensor=softmax_over_everything,
-        divided_by_sum_without_exp=softmax_without_exp,
-        exponentials_that_not_normalised=softmax_without_normalising,
-        mean_subtracted_not_maximum=softmax_with_the_mean,
-        smallest_score_subtracted=softmax_with_the_minimum,
-        largest_absolute_value_subtracted=softmax_with_the_largest_size,
-        scores_clamped_range=softmax_of_clamped_scores,
-        powers_2_instead_e=lambda x, dim: _shares(torch.exp2(x - x.amax(dim, keepdim=True)), dim),
-        scores_divided_by_largest=lambda x, dim: _shares(torch.exp(x / x.abs().amax(dim, keepdim=True)), dim),
-        logarithm_shares=Wrong(
-            lambda x, dim: torch.log(_shares(torch.exp(x.double() - x.double().amax(dim, keepdim=True)), dim)),
-            recognise=lambda seen: _logarithms(seen),
+        no_maximum=_less(lambda x, dim: 0.0),
+        above_50_only=_less(lambda x, dim: x.amax(dim, keepdim=True) if x.max() > 50 else 0.0),
+        cut_off=cut_off,
+        one_maximum=_less(lambda x, dim: x.max()),
+        last_axis=lambda x, dim: reference.softmax(x, -1),
+        one_sum=lambda x, dim: torch.exp(x - x.max()) / torch.exp(x - x.max()).sum(),
+        no_exp=_shares,
+        not_normalised=_powers,
+        mean_subtracted=_less(lambda x, dim: x.mean(dim, keepdim=True)),
+        minimum_subtracted=_less(lambda x, dim: x.amin(dim, keepdim=True)),
+        largest_size_subtracted=_less(lambda x, dim: x.abs().amax(dim, keepdim=True)),
+        clamped=lambda x, dim: _shares(torch.exp(x.clamp(-80, 80)), dim),
+        powers_of_2=lambda x, dim: _shares(torch.exp2(x - x.amax(dim, keepdim=True)), dim),
+        divided_by_largest=lambda x, dim: _shares(torch.exp(x / x.abs().amax(dim, keepdim=True)), dim),
+        logarithm=Wrong(lambda x, dim: torch.log(_shares(_powers(x.double(), dim), dim)), recognise=_logarithms),
+        maximum_along_last_axis=_less(lambda x, dim: x.amax(-1, keepdim=True)),
+        sum_along_last_axis=lambda x, dim: _shares(_powers(x, dim), -1),
+        axis_put_back_at_end=Wrong(
+            lambda x, dim: _powers(x, dim) / _powers(x, dim).sum(dim).unsqueeze(-1), raises="RuntimeError"
         ),
-        maximum_along_last_axis=softmax_with_the_maximum_of_the_last_axis,
-        sum_along_last_axis=softmax_summed_along_the_last_axis,
-        summed_axis_put_back_at_end=Wrong(softmax_with_the_axis_put_back_at_the_end, raises="RuntimeError"),
-        summed_axis_dropped=Wrong(softmax_without_keepdim, raises="RuntimeError"),
-        logarithm_added_large_scores=lambda x, dim: torch.exp(x - torch.logsumexp(x, dim, keepdim=True)),
-        constant_denominator=Wrong(
-            lambda x, dim: (
-                softmax_without_normalising(x, dim)
-                / (softmax_without_normalising(x, dim).sum(dim, keepdim=True) + 1e-3)
-            ),
+        axis_dropped=Wrong(lambda x, dim: _powers(x, dim) / _powers(x, dim).sum(dim), raises="RuntimeError"),
+        logarithm_added=lambda x, dim: torch.exp(x - torch.logsumexp(x, dim, keepdim=True)),
+        constant_added=Wrong(
+            lambda x, dim: _powers(x, dim) / (_powers(x, dim).sum(dim, keepdim=True) + 1e-3),
             recognise=_constant_in_the_sum,
         ),
     ),

@@ -1,4 +1,6 @@
-"""The check of `softmax_jacobian`."""
+"""The check of `softmax_jacobian`: the derivative of each share by each score."""
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -12,29 +14,9 @@ from .. import softmax as reference
 __all__ = ["softmax_jacobian"]
 
 
-def jacobian_with_ones(z) -> Tensor:
-    y = torch.softmax(z, dim=0)
-    return torch.eye(len(z)).to(z) - torch.outer(y, y)
-
-
-def jacobian_without_cross_terms(z) -> Tensor:
-    y = torch.softmax(z, dim=0)
-    return torch.diag(y * (1 - y))
-
-
-def jacobian_with_the_sign_turned(z) -> Tensor:
-    y = torch.softmax(z, dim=0)
-    return torch.outer(y, y) - torch.diag(y)
-
-
-def jacobian_without_diagonal(z) -> Tensor:
-    y = torch.softmax(z, dim=0)
-    return -torch.outer(y, y)
-
-
-def jacobian_of_log_softmax(z) -> Tensor:
-    y = torch.softmax(z, dim=0)
-    return torch.eye(len(z)) - y.expand(len(z), -1)
+def _of_shares(jacobian: Callable) -> Callable:
+    """A formula in y = softmax(z)."""
+    return lambda z: jacobian(torch.softmax(z, dim=0))
 
 
 def jacobian_by_quotients(z, ahead=1e-3, behind=0.0) -> Tensor:
@@ -46,8 +28,8 @@ def jacobian_by_quotients(z, ahead=1e-3, behind=0.0) -> Tensor:
 
 
 def _off_like_a_quotient(seen) -> bool:
-    """Near the right numbers. In float64, where rounding hides nothing, off by a multiple of what a quotient is off by: one to the
-    right, to the left, or to both sides."""
+    """Near the right numbers. In float64, where rounding hides nothing, off by a multiple of what a quotient is off by:
+    one to the right, to the left, or to both sides."""
     z = seen.args[0].double()
     off = seen.output.double() - reference.softmax_jacobian(z)
     if seen.args[0].dtype != torch.float64:
@@ -57,33 +39,14 @@ def _off_like_a_quotient(seen) -> bool:
     return any(torch.cosine_similarity(off.flatten(), one, dim=0).abs() > 0.99 for one in expected)
 
 
-def jacobian_by_own_powers(z) -> Tensor:
+def _in_float32(seen) -> bool:
+    off = (seen.output.double() - reference.softmax_jacobian(seen.args[0])).abs().max().item()
+    return seen.args[0].dtype == torch.float64 and 1e-12 < off < 1e-6
+
+
+def own_powers(z) -> Tensor:
     y = torch.exp(z) / torch.exp(z).sum()
     return torch.diag(y) - torch.outer(y, y)
-
-
-def jacobian_with_a_number(z) -> Tensor:
-    y = torch.softmax(z, dim=0)
-    return torch.diag(y) - y @ y
-
-
-def jacobian_with_squares(z) -> Tensor:
-    y = torch.softmax(z, dim=0)
-    return torch.diag(y) - y * y
-
-
-def jacobian_with_y_i_twice(z) -> Tensor:
-    y = torch.softmax(z, dim=0)
-    return torch.diag(y) - (y * y)[:, None]
-
-
-def jacobian_with_a_plus(z) -> Tensor:
-    y = torch.softmax(z, dim=0)
-    return torch.diag(y) + torch.outer(y, y)
-
-
-def jacobian_summed_up(z) -> Tensor:
-    return reference.softmax_jacobian(z).diagonal()
 
 
 softmax_jacobian = Check(
@@ -98,30 +61,21 @@ softmax_jacobian = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        no_cross_terms=jacobian_without_cross_terms,
-        sign_turned_round=jacobian_with_the_sign_turned,
-        with_1_on_diagonal_place_y=jacobian_with_ones,
-        no_diagonal_term=jacobian_without_diagonal,
-        derivative_log_softmax=jacobian_of_log_softmax,
-        z_put_where_y_belongs=lambda z: torch.diag(z) - torch.outer(z, z),
-        y_y_single_number=jacobian_with_a_number,
-        squares_y_instead_all_products=jacobian_with_squares,
-        with_1_minus_y_place_minus_y=lambda z: torch.outer(torch.softmax(z, 0), 1 - torch.softmax(z, 0)),
-        square_taken_off_diagonal_twice=lambda z: (
-            torch.diag(torch.softmax(z, 0) * (1 - torch.softmax(z, 0)))
-            - torch.outer(torch.softmax(z, 0), torch.softmax(z, 0))
-        ),
-        y_i_subtracted_instead_y_j=jacobian_with_y_i_twice,
-        products_added_instead_subtracted=jacobian_with_a_plus,
-        diagonal_alone=jacobian_summed_up,
-        no_maximum_subtracted=jacobian_by_own_powers,
-        difference_quotient_instead_formula=Wrong(lambda z: jacobian_by_quotients(z), recognise=_off_like_a_quotient),
-        computed_float32_where_input_float64=Wrong(
-            lambda z: reference.softmax_jacobian(z.float()),
-            recognise=lambda seen: (
-                seen.args[0].dtype == torch.float64
-                and 1e-12 < (seen.output.double() - reference.softmax_jacobian(seen.args[0])).abs().max().item() < 1e-6
-            ),
-        ),
+        no_cross_terms=_of_shares(lambda y: torch.diag(y * (1 - y))),
+        sign_turned=_of_shares(lambda y: torch.outer(y, y) - torch.diag(y)),
+        ones_on_diagonal=_of_shares(lambda y: torch.eye(len(y)).to(y) - torch.outer(y, y)),
+        no_diagonal=_of_shares(lambda y: -torch.outer(y, y)),
+        of_log_softmax=_of_shares(lambda y: torch.eye(len(y)) - y.expand(len(y), -1)),
+        of_z=lambda z: torch.diag(z) - torch.outer(z, z),
+        dot_product=_of_shares(lambda y: torch.diag(y) - y @ y),
+        squares=_of_shares(lambda y: torch.diag(y) - y * y),
+        one_minus_y=_of_shares(lambda y: torch.outer(y, 1 - y)),
+        diagonal_twice=_of_shares(lambda y: torch.diag(y * (1 - y)) - torch.outer(y, y)),
+        y_i_twice=_of_shares(lambda y: torch.diag(y) - (y * y)[:, None]),
+        added=_of_shares(lambda y: torch.diag(y) + torch.outer(y, y)),
+        diagonal_alone=lambda z: reference.softmax_jacobian(z).diagonal(),
+        no_maximum=own_powers,
+        quotient=Wrong(lambda z: jacobian_by_quotients(z), recognise=_off_like_a_quotient),
+        in_float32=Wrong(lambda z: reference.softmax_jacobian(z.float()), recognise=_in_float32),
     ),
 )

@@ -1,4 +1,4 @@
-"""The check of `two_word_example`."""
+"""The check of `two_word_example`: the weights of two words, by hand."""
 
 from helpers.engine.cases import explicit_case
 from helpers.engine.check import Check
@@ -15,14 +15,14 @@ two_word_example = Check(
     within=(0.0, 0.006),
     misconceptions=wrong_answers(
         __file__,
-        shares_scores_without_exp=lambda: (0.54, 0.46),
-        two_weights_swapped=lambda: (0.12, 0.88),
+        no_exp=lambda: (0.54, 0.46),
+        swapped=lambda: (0.12, 0.88),
         no_scale=lambda: (1.0, 0.0),
-        scaled_by_d_instead_root_d=lambda: (0.56, 0.44),
-        scaled_by_d_over_2=lambda: (0.62, 0.38),
-        ratio_weights_taken_weight=lambda: (0.86, 0.14),
-        rounded_one_decimal=lambda: (0.9, 0.1),
-        cut_off_instead_rounded=lambda: (0.88, 0.11),
-        percent_instead_shares=lambda: (88.0, 12.0),
+        by_width=lambda: (0.56, 0.44),
+        by_half_width=lambda: (0.62, 0.38),
+        ratio=lambda: (0.86, 0.14),
+        one_decimal=lambda: (0.9, 0.1),
+        cut_off=lambda: (0.88, 0.11),
+        percent=lambda: (88.0, 12.0),
     ),
 )

@@ -192,10 +192,7 @@ def score_spread(
     for (width, scores), level in zip(drawn, range(len(drawn), 0, -1), strict=True):
         _spread_of(spread, width, scores.flatten(), level)
     spread.set(
-        title="q·k of random vectors: half of them in the box",
-        xlabel="score",
-        yticks=[],
-        ylim=(0.4, len(drawn) + 0.7),
+        title="q·k of random vectors: half of them in the box", xlabel="score", yticks=[], ylim=(0.4, len(drawn) + 0.7)
     )
     alike = math.log2(keys)
     for (name, values), colour, down in zip(entropies.items(), (KEY, QUERY), (0.5, -0.55), strict=True):

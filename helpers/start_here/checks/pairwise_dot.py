@@ -1,4 +1,4 @@
-"""The check of `pairwise_dot`."""
+"""The check of `pairwise_dot`: every row of a with every row of b."""
 
 import torch
 
@@ -19,12 +19,12 @@ pairwise_dot = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        transposed_result=lambda a, b: b @ a.mT,
-        elementwise_product=Wrong(lambda a, b: a * b, raises="RuntimeError"),
-        only_rows_with_same_number=Wrong(lambda a, b: (a * b).sum(dim=-1), raises="RuntimeError"),
+        transposed=lambda a, b: b @ a.mT,
+        elementwise=Wrong(lambda a, b: a * b, raises="RuntimeError"),
+        row_by_row=Wrong(lambda a, b: (a * b).sum(dim=-1), raises="RuntimeError"),
         no_transpose=Wrong(lambda a, b: a @ b, raises="RuntimeError"),
-        b_reshaped_instead_transposed=lambda a, b: a @ b.reshape(b.shape[1], b.shape[0]),
-        columns_with_columns=Wrong(lambda a, b: a.mT @ b, raises="RuntimeError"),
-        cosines_instead_dot_products=lambda a, b: a @ b.mT / (a.norm(dim=-1)[:, None] * b.norm(dim=-1)),
+        b_reshaped=lambda a, b: a @ b.reshape(b.shape[1], b.shape[0]),
+        columns=Wrong(lambda a, b: a.mT @ b, raises="RuntimeError"),
+        cosines=lambda a, b: a @ b.mT / (a.norm(dim=-1)[:, None] * b.norm(dim=-1)),
     ),
 )

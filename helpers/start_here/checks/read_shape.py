@@ -1,4 +1,4 @@
-"""The check of `read_shape`."""
+"""The check of `read_shape`: the shapes that five expressions give."""
 
 from helpers.engine.cases import explicit_case
 from helpers.engine.check import Check
@@ -27,10 +27,10 @@ read_shape = Check(
     within=(0.0, 0.0),
     misconceptions=wrong_answers(
         __file__,
-        letters_that_summed_over_kept=lambda: ((2, 3, 4, 5), (2, 6, 3, 8, 7), (2, 3, 6, 7), (2, 3, 4), (5, 3, 4)),
-        order_inputs=lambda: ((2, 3, 5), (2, 6, 3, 8), (2, 6, 3, 7), (4,), (3, 5)),
-        axes_size_1_sums=lambda: ((2, 3, 1, 5), (2, 6, 3, 8, 1), (2, 3, 6, 7), (1, 1, 4), (5, 3, 1)),
-        batch_axis_left_out=lambda: ((3, 5), (6, 3, 8), (3, 6, 7), (4,), (5, 3)),
-        number_where_shape_has_one_axis=lambda: ((2, 3, 5), (2, 6, 3, 8), (2, 3, 6, 7), 4, (5, 3)),
+        summed_letters_kept=lambda: ((2, 3, 4, 5), (2, 6, 3, 8, 7), (2, 3, 6, 7), (2, 3, 4), (5, 3, 4)),
+        input_order=lambda: ((2, 3, 5), (2, 6, 3, 8), (2, 6, 3, 7), (4,), (3, 5)),
+        axes_of_size_1=lambda: ((2, 3, 1, 5), (2, 6, 3, 8, 1), (2, 3, 6, 7), (1, 1, 4), (5, 3, 1)),
+        no_batch_axis=lambda: ((3, 5), (6, 3, 8), (3, 6, 7), (4,), (5, 3)),
+        number_for_shape=lambda: ((2, 3, 5), (2, 6, 3, 8), (2, 3, 6, 7), 4, (5, 3)),
     ),
 )

@@ -1,4 +1,4 @@
-"""The check of `row_means`."""
+"""The check of `row_means`: the mean of each row."""
 
 from helpers.engine.cases import random_case
 from helpers.engine.check import Check
@@ -14,9 +14,9 @@ row_means = Check(
     cases=[random_case(n=3, d=4), random_case(n=2, d=6), random_case(batch=(2,), n=3, d=4, label="a batch: 2 × 3 × 4")],
     misconceptions=wrong_answers(
         __file__,
-        columns_instead_rows=lambda x: x.mean(dim=0),
-        axis_1_instead_last=lambda x: x.mean(dim=1),
-        sums_instead_means=lambda x: x.sum(dim=-1),
-        one_mean_everything=lambda x: x.mean(),
+        columns=lambda x: x.mean(dim=0),
+        axis_1=lambda x: x.mean(dim=1),
+        sums=lambda x: x.sum(dim=-1),
+        one_mean=lambda x: x.mean(),
     ),
 )

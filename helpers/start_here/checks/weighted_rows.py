@@ -1,9 +1,9 @@
-"""The check of `weighted_rows`."""
+"""The check of `weighted_rows`: averages of rows, each with weights of its own."""
 
 import torch
 from torch import Tensor
 
-from helpers.engine.cases import Case, RandomArg, as_float64, explicit_case
+from helpers.engine.cases import Case, RandomArg, as_float64, explicit_case, normal
 from helpers.engine.check import Check
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
@@ -12,17 +12,12 @@ from .. import shapes
 __all__ = ["weighted_rows"]
 
 
-def _positive(*shape: int) -> RandomArg:
-    return RandomArg(lambda generator: 0.1 + 2 * torch.rand(shape, generator=generator))
-
-
 def rows_case(label: str, weights: tuple[int, ...], rows: tuple[int, ...]) -> Case:
-    return explicit_case(
-        label, _positive(*weights), RandomArg(lambda generator: torch.randn(rows, generator=generator))
-    )
+    positive = RandomArg(lambda generator: 0.1 + 2 * torch.rand(weights, generator=generator))
+    return explicit_case(label, positive, normal(*rows))
 
 
-def weights_of_all_axes_transposed(weights: Tensor, rows: Tensor) -> Tensor:
+def all_axes_transposed(weights, rows) -> Tensor:
     turned = weights.permute(*reversed(range(weights.dim())))
     return turned @ rows / turned.sum(dim=-1, keepdim=True)
 
@@ -37,15 +32,15 @@ weighted_rows = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        sum_instead_average=lambda weights, rows: weights @ rows,
-        divided_by_sums_down_columns=lambda weights, rows: (weights / weights.sum(dim=-2, keepdim=True)) @ rows,
-        divided_by_how_many_there=lambda weights, rows: weights @ rows / rows.shape[-2],
-        divided_by_sum_all_weights=lambda weights, rows: weights @ rows / weights.sum(),
-        softmax_weights=lambda weights, rows: torch.softmax(weights, dim=-1) @ rows,
+        sum=lambda weights, rows: weights @ rows,
+        column_sums=lambda weights, rows: (weights / weights.sum(dim=-2, keepdim=True)) @ rows,
+        by_count=lambda weights, rows: weights @ rows / rows.shape[-2],
+        one_sum=lambda weights, rows: weights @ rows / weights.sum(),
+        softmax=lambda weights, rows: torch.softmax(weights, dim=-1) @ rows,
         plain_mean=lambda weights, rows: rows.mean(dim=-2, keepdim=True).expand(*weights.shape[:-1], -1),
-        weights_transposed=Wrong(
+        transposed=Wrong(
             lambda weights, rows: weights.mT @ rows / weights.mT.sum(dim=-1, keepdim=True), raises="RuntimeError"
         ),
-        all_axes_weights_reversed=Wrong(weights_of_all_axes_transposed, raises="RuntimeError"),
+        all_axes_transposed=Wrong(all_axes_transposed, raises="RuntimeError"),
     ),
 )

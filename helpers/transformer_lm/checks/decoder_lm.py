@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Generator, Tensor, nn
@@ -24,8 +25,8 @@ STRIDE = 2  # positions count by two here: who turns by a function of their own,
 def drive_lm(
     cls: Callable, sizes: tuple[int, ...], weights: dict[str, Tensor], tokens: Tensor
 ) -> tuple[Tensor, int, str, Message]:
-    """The logits of a model with these weights, how many numbers it would train, where its embedding begins, and whether both its uses
-    train it, and gradients come back through a block."""
+    """The logits of a model with these weights, how many numbers it would train, where its embedding begins, and
+    whether both its uses train it, and gradients come back through a block."""
     model = call(cls, *sizes, lambda x, positions: rotary_embedding(x, STRIDE * positions))
     wide = weights["embedding.weight"].dtype == torch.float64
     if wide:
@@ -43,13 +44,15 @@ def drive_lm(
 
 
 def _begins(weights: dict[str, Tensor]) -> str:
-    """Whether a new model's table has a row that is no word's: `padding_idx` starts it at 0, and keeps it from being trained."""
+    """Whether a new model's table has a row that is no word's: `padding_idx` starts it at 0, and keeps it from being
+    trained."""
     empty = [row for row, numbers in enumerate(weights["embedding.weight"]) if not numbers.any()]
     return f"row {empty[0]} of a new embedding is all zeros" if empty else "every row of a new embedding is a word's"
 
 
 def _way_back(model, d: int) -> Message | None:
-    """What stops the way back through the first block, if anything does. (A block that is called in another way isn't asked.)"""
+    """What stops the way back through the first block, if anything does. (A block that is called in another way isn't
+    asked.)"""
     x = torch.linspace(-1, 1, 3 * d, dtype=torch.float64).view(1, 3, d)
     error = observe(call(model.get_submodule, "blocks.0"), (x,), gradient=True, counts=False).backward_error
     return (
@@ -58,9 +61,10 @@ def _way_back(model, d: int) -> Message | None:
 
 
 def _trained_sides(cls, model, tokens: Tensor) -> Message:
-    """Whether the table is trained as input and as head. It alone wants gradients, and the last norm hands none on: what comes there comes
-    from the input, and what the logits still have from the head. (A model lives in its student's process, and its tensors come here without
-    their graph, but with the word whether they want gradients. So hooks ask for that, and no gradient is computed.)"""
+    """Whether the table is trained as input and as head. It alone wants gradients, and the last norm hands none on:
+    what comes there comes from the input, and what the logits still have from the head. (A model lives in its student's
+    process, and its tensors come here without their graph, but with the word whether they want gradients. So hooks ask
+    for that, and no gradient is computed.)"""
     wants = {"as the input": True, "as the head": True}
 
     def note(side):
@@ -82,7 +86,8 @@ def _trained_sides(cls, model, tokens: Tensor) -> Message:
 
 
 def _other_heads(model, weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Weights and biases for an output head of its own, if there is one: the same ones every time, and not those of the embedding."""
+    """Weights and biases for an output head of its own, if there is one: the same ones every time, and not those of the
+    embedding."""
     call(model.load_state_dict, weights, False)
     embedding = weights["embedding.weight"]
     return {
@@ -132,340 +137,163 @@ class _Attention(nn.Module):
         return self.w_o((weights @ v).transpose(1, 2).flatten(2))
 
 
+def pre_norm(block, x):
+    x = x + block.attention(block.norm_1(x))
+    return x + block.mlp(block.norm_2(x))
+
+
+def post_norm(block, x):
+    x = block.norm_1(x + block.attention(x))
+    return block.norm_2(x + block.mlp(x))
+
+
+def overwriting(block, x):
+    x += block.attention(block.norm_1(x))
+    x += block.mlp(block.norm_2(x))
+    return x
+
+
+def mlp_first(block, x):
+    x = x + block.mlp(block.norm_2(x))
+    return x + block.attention(block.norm_1(x))
+
+
+def norms_swapped(block, x):
+    x = x + block.attention(block.norm_2(x))
+    return x + block.mlp(block.norm_1(x))
+
+
+def one_norm(block, x):
+    x = x + block.attention(block.norm_1(x))
+    return x + block.mlp(block.norm_1(x))
+
+
+def norm_under_two_names(block):
+    block.norm_2 = block.norm_1
+
+
+def in_order(model, x):
+    for block in model.blocks:
+        x = block(x)
+    return x
+
+
+def by_the_table(model, x):
+    return model.norm(x) @ model.embedding.weight.T
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of the model."""
+
+    begun: Callable = lambda model: None  # as soon as it is made
+    turned: Callable = lambda rotate: rotate
+    stacked: Callable = lambda block, layers: [block() for _ in range(layers)]
+    block_begun: Callable = lambda block: None
+    block: Callable = pre_norm  # (block, x) → x
+    embedded: Callable = lambda model, tokens: model.embedding(tokens)
+    scaled: Callable = lambda model, x: x * math.sqrt(model.d)
+    through: Callable = in_order  # (model, x) → x behind all blocks
+    head: Callable = by_the_table  # (model, x) → logits
+    told: Callable = lambda logits: logits
+
+
 class _Block(nn.Module):
-    def __init__(self, d, h, rotate):
+    def __init__(self, steps, d, h, rotate):
         super().__init__()
+        self.steps = steps
         self.norm_1, self.attention = nn.LayerNorm(d), _Attention(d, h, rotate)
         self.norm_2, self.mlp = nn.LayerNorm(d), reference.MLP(d)
+        steps.block_begun(self)
 
     def forward(self, x):
-        x = x + self.attention(self.norm_1(x))
-        return x + self.mlp(self.norm_2(x))
+        return self.steps.block(self, x)
 
 
-class _LM(nn.Module):
-    """A right model in small steps: each wrong answer below changes one."""
+def lm(**changed) -> type[nn.Module]:
+    """The model with these steps changed."""
+    steps = Steps(**changed)
 
-    block = _Block
+    class LM(nn.Module):
+        def __init__(self, vocabulary, d, h, layers, rotate):
+            super().__init__()
+            self.d, self.embedding = d, nn.Embedding(vocabulary, d)
+            self.blocks = nn.ModuleList(steps.stacked(lambda: _Block(steps, d, h, steps.turned(rotate)), layers))
+            self.norm = nn.LayerNorm(d)
+            steps.begun(self)
 
-    def __init__(self, vocabulary, d, h, layers, rotate):
-        super().__init__()
-        self.d = d
-        self.embedding = nn.Embedding(vocabulary, d)
-        self.blocks = nn.ModuleList(self.stack(d, h, layers, rotate))
-        self.norm = nn.LayerNorm(d)
+        def forward(self, tokens):
+            x = steps.scaled(self, steps.embedded(self, tokens))
+            return steps.told(steps.head(self, steps.through(self, x)))
 
-    def stack(self, d, h, layers, rotate):
-        return [self.block(d, h, rotate) for _ in range(layers)]
-
-    def embed(self, tokens):
-        return self.embedding(tokens) * math.sqrt(self.d)
-
-    def through(self, x):
-        for block in self.blocks:
-            x = block(x)
-        return x
-
-    def head(self, x):
-        return self.norm(x) @ self.embedding.weight.T
-
-    def forward(self, tokens):
-        return self.head(self.through(self.embed(tokens)))
+    return LM
 
 
-class UntiedHead(_LM):
-    def __init__(self, vocabulary, d, h, layers, rotate):
-        super().__init__(vocabulary, d, h, layers, rotate)
-        self.output = nn.Linear(d, vocabulary, bias=False)
-
-    def head(self, x):
-        return self.output(self.norm(x))
-
-
-class UntiedHeadWithABias(UntiedHead):
-    def __init__(self, vocabulary, d, h, layers, rotate):
-        super().__init__(vocabulary, d, h, layers, rotate)
-        self.output = nn.Linear(d, vocabulary)
-
-
-class TiedHeadWithABias(UntiedHeadWithABias):
-    def __init__(self, vocabulary, d, h, layers, rotate):
-        super().__init__(vocabulary, d, h, layers, rotate)
-        self.output.weight = self.embedding.weight
-
-
-class TwoParametersOfOneMemory(UntiedHead):
-    def __init__(self, vocabulary, d, h, layers, rotate):
-        super().__init__(vocabulary, d, h, layers, rotate)
-        self.output.weight.data = self.embedding.weight.data
-
-
-class HeadKeptFromTheStart(_LM):
-    def __init__(self, vocabulary, d, h, layers, rotate):
-        super().__init__(vocabulary, d, h, layers, rotate)
-        self.table = self.embedding.weight.T
-
-    def head(self, x):
-        return self.norm(x) @ self.table
-
-
-class HeadOutOfTraining(_LM):
-    def head(self, x):
-        return self.norm(x) @ self.embedding.weight.data.T
-
-
-class InputOutOfTraining(_LM):
-    def embed(self, tokens):
-        return super().embed(tokens).detach()
-
-
-class OutOfTraining(_LM):
+class OutOfTraining(lm()):
     @torch.no_grad()
     def forward(self, tokens):
         return super().forward(tokens)
 
 
-class WithoutFinalNorm(_LM):
-    def head(self, x):
-        return x @ self.embedding.weight.T
+def own_head(bias=False, tied=lambda model: None) -> type[nn.Module]:
+    """A head with weights of its own, and what ties them to the table."""
 
+    def begun(model):
+        model.output = nn.Linear(model.d, len(model.embedding.weight), bias=bias)
+        tied(model)
 
-class NormBeforeTheBlocks(_LM):
-    def embed(self, tokens):
-        return self.norm(super().embed(tokens))
+    return lm(begun=begun, head=lambda model, x: model.output(model.norm(x)))
 
-    def head(self, x):
-        return x @ self.embedding.weight.T
 
+def tied_weight(model):
+    model.output.weight = model.embedding.weight
 
-class Unscaled(_LM):
-    def embed(self, tokens):
-        return self.embedding(tokens)
 
+def tied_memory(model):
+    model.output.weight.data = model.embedding.weight.data
 
-class ScaledByD(_LM):
-    def embed(self, tokens):
-        return self.embedding(tokens) * self.d
 
+def table_kept(model):
+    model.table = model.embedding.weight.T
 
-class ScaledByHalfOfD(_LM):
-    def embed(self, tokens):
-        return self.embedding(tokens) * self.d / 2
 
+def positions_learned(model):
+    model.position = nn.Parameter(torch.zeros(64, model.d))
 
-class ScaledByTheWholeRootOfD(_LM):
-    def embed(self, tokens):
-        return self.embedding(tokens) * math.isqrt(self.d)
 
+def another_embedding(made):
+    def begun(model):
+        model.embedding = made(*model.embedding.weight.shape)
 
-class ScaledByTheRootOfAHeadsWidth(_LM):
-    def embed(self, tokens):
-        return self.embedding(tokens) * math.sqrt(self.d / self.blocks[0].attention.h)
+    return begun
 
 
-class DividedByRootD(_LM):
-    def embed(self, tokens):
-        return self.embedding(tokens) / math.sqrt(self.d)
+def one_block_for_all(block, layers):
+    return [block()] * layers
 
 
-class ScaledHead(_LM):
-    def head(self, x):
-        return super().head(x) * math.sqrt(self.d)
+def first_block_repeated(model, x):
+    for _ in model.blocks:
+        x = model.blocks[0](x)
+    return x
 
 
-class HeadDividedByRootD(_LM):
-    def head(self, x):
-        return super().head(x) / math.sqrt(self.d)
+def reversed_order(model, x):
+    for block in reversed(model.blocks):
+        x = block(x)
+    return x
 
 
-class Probabilities(_LM):
-    def head(self, x):
-        return super().head(x).softmax(dim=-1)
+def residual_around_blocks(model, x):
+    for block in model.blocks:
+        x = x + block(x)
+    return x
 
 
-class LogProbabilities(_LM):
-    def head(self, x):
-        return super().head(x).log_softmax(dim=-1)
-
-
-class LastPositionOnly(_LM):
-    def forward(self, tokens):
-        return super().forward(tokens)[:, -1]
-
-
-class OneBlockForAll(_LM):
-    def stack(self, d, h, layers, rotate):
-        return [self.block(d, h, rotate)] * layers
-
-
-class FirstBlockRepeated(_LM):
-    def through(self, x):
-        for _ in self.blocks:
-            x = self.blocks[0](x)
-        return x
-
-
-class OneBlockOnly(_LM):
-    def through(self, x):
-        return self.blocks[-1](x)
-
-
-class BlocksReversed(_LM):
-    def through(self, x):
-        for block in reversed(self.blocks):
-            x = block(x)
-        return x
-
-
-class BlocksAdded(_LM):
-    def through(self, x):
-        for block in self.blocks:
-            x = x + block(x)
-        return x
-
-
-class PaddingIndex(_LM):
-    def __init__(self, vocabulary, d, h, layers, rotate):
-        super().__init__(vocabulary, d, h, layers, rotate)
-        self.embedding = nn.Embedding(vocabulary, d, padding_idx=0)
-
-
-class MaxNorm(_LM):
-    def __init__(self, vocabulary, d, h, layers, rotate):
-        super().__init__(vocabulary, d, h, layers, rotate)
-        self.embedding = nn.Embedding(vocabulary, d, max_norm=1.0)
-
-
-class Frozen(_LM):
-    def __init__(self, vocabulary, d, h, layers, rotate):
-        super().__init__(vocabulary, d, h, layers, rotate)
-        self.embedding = nn.Embedding.from_pretrained(torch.randn(vocabulary, d))
-
-
-class TurnedByItself(_LM):
-    def stack(self, d, h, layers, rotate):
-        return super().stack(d, h, layers, rotary_embedding)
-
-
-class ScaledByRootOfTheVocabulary(_LM):
-    def embed(self, tokens):
-        return self.embedding(tokens) * math.sqrt(self.embedding.weight.shape[0])
-
-
-class NormAfterEveryBlock(_LM):
-    def through(self, x):
-        for block in self.blocks[:-1]:
-            x = self.norm(block(x))
-        return self.blocks[-1](x)
-
-
-class NormTwice(_LM):
-    def through(self, x):
-        return self.norm(super().through(x))
-
-
-class Squeezed(_LM):
-    def forward(self, tokens):
-        return super().forward(tokens).squeeze()
-
-
-class _PostNorm(_Block):
-    def forward(self, x):
-        x = self.norm_1(x + self.attention(x))
-        return self.norm_2(x + self.mlp(x))
-
-
-class PostNormBlocks(_LM):
-    block = _PostNorm
-
-
-class _InPlace(_Block):
-    def forward(self, x):
-        x += self.attention(self.norm_1(x))
-        x += self.mlp(self.norm_2(x))
-        return x
-
-
-class BlocksThatOverwriteTheStream(_LM):
-    block = _InPlace
-
-
-class _WithoutResiduals(_Block):
-    def forward(self, x):
-        return self.mlp(self.norm_2(self.attention(self.norm_1(x))))
-
-
-class BlocksWithoutResiduals(_LM):
-    block = _WithoutResiduals
-
-
-class _WithoutMLP(_Block):
-    def forward(self, x):
-        return x + self.attention(self.norm_1(x))
-
-
-class BlocksWithoutMLP(_LM):
-    block = _WithoutMLP
-
-
-class _OneNorm(_Block):
-    def forward(self, x):
-        x = x + self.attention(self.norm_1(x))
-        return x + self.mlp(self.norm_1(x))
-
-
-class _NormTwice(_Block):
-    """`norm_2` is another name of `norm_1`."""
-
-    def __init__(self, d, h, rotate):
-        super().__init__(d, h, rotate)
-        self.norm_2 = self.norm_1
-
-
-class BlocksWithANormOfTwoNames(_LM):
-    block = _NormTwice
-
-
-class _MLPFirst(_Block):
-    def forward(self, x):
-        x = x + self.mlp(self.norm_2(x))
-        return x + self.attention(self.norm_1(x))
-
-
-class BlocksWithTheMLPFirst(_LM):
-    block = _MLPFirst
-
-
-class _SideBySide(_Block):
-    def forward(self, x):
-        return x + self.attention(self.norm_1(x)) + self.mlp(self.norm_2(x))
-
-
-class BlocksSideBySide(_LM):
-    block = _SideBySide
-
-
-class _NormsSwapped(_Block):
-    def forward(self, x):
-        x = x + self.attention(self.norm_2(x))
-        return x + self.mlp(self.norm_1(x))
-
-
-class BlocksWithNormsSwapped(_LM):
-    block = _NormsSwapped
-
-
-class BlocksWithOneNorm(_LM):
-    block = _OneNorm
-
-
-class LearnedPositionsToo(_LM):
-    def __init__(self, vocabulary, d, h, layers, rotate):
-        super().__init__(vocabulary, d, h, layers, rotate)
-        self.position = nn.Parameter(torch.zeros(64, d))
-
-    def embed(self, tokens):
-        return super().embed(tokens) + self.position[: tokens.shape[1]]
+def norm_after_every_block(model, x):
+    for block in model.blocks[:-1]:
+        x = model.norm(block(x))
+    return model.blocks[-1](x)
 
 
 _model = Check(
@@ -482,60 +310,87 @@ _model = Check(
     within={torch.float32: (1e-3, 1e-4)},
     misconceptions=wrong_answers(
         __file__,
-        untied_head=UntiedHead,
-        untied_head_with_bias=UntiedHeadWithABias,
-        bias_tied_head=TiedHeadWithABias,
-        two_parameters_one_memory=TwoParametersOfOneMemory,
-        transposed_table_kept_from___init__=Wrong(HeadKeptFromTheStart, raises="RuntimeError"),
-        head_that_doesnt_train_table=HeadOutOfTraining,
-        input_that_doesnt_train_table=InputOutOfTraining,
-        forward_pass_without_gradients=OutOfTraining,
-        no_norm_at_end=WithoutFinalNorm,
-        last_norm_before_blocks=NormBeforeTheBlocks,
-        embedding_not_scaled=Unscaled,
-        scaled_by_d_instead_root_d=ScaledByD,
-        scaled_by_d_over_2_instead_root_d=ScaledByHalfOfD,
-        root_d_rounded_down=ScaledByTheWholeRootOfD,
-        scaled_by_root_heads_width=ScaledByTheRootOfAHeadsWidth,
-        divided_by_root_d=DividedByRootD,
-        head_scaled_too=ScaledHead,
-        head_divided_by_root_d=HeadDividedByRootD,
-        probabilities_instead_logits=Probabilities,
-        log_probabilities_instead_logits=LogProbabilities,
-        last_position_only=LastPositionOnly,
-        one_block_all_layers=OneBlockForAll,
-        first_block_again_again=FirstBlockRepeated,
-        only_one_block_used=OneBlockOnly,
-        blocks_reverse_order=BlocksReversed,
-        residual_around_blocks=BlocksAdded,
-        post_norm_blocks=PostNormBlocks,
-        stream_overwritten_block=BlocksThatOverwriteTheStream,
-        blocks_without_residuals=BlocksWithoutResiduals,
-        token_0_taken_padding_padding_idx=Wrong(PaddingIndex, recognise=lambda seen: "all zeros" in seen.output[2]),
-        rows_cut_length_1_max_norm=MaxNorm,
-        embedding_that_not_trained=Frozen,
-        rotate_not_used=TurnedByItself,
-        scaled_by_root_vocabularys_size=ScaledByRootOfTheVocabulary,
-        last_norm_after_every_block=NormAfterEveryBlock,
-        last_norm_taken_twice=NormTwice,
-        axes_size_1_squeezed_away=Squeezed,
-        one_norm_under_two_names=BlocksWithANormOfTwoNames,
-        mlp_before_attention=BlocksWithTheMLPFirst,
-        attention_mlp_side_by_side=BlocksSideBySide,
-        two_norms_block_swapped=BlocksWithNormsSwapped,
-        blocks_without_mlp=BlocksWithoutMLP,
-        one_norm_both_layers_block=BlocksWithOneNorm,
-        table_positions_beside_rotary_ones=LearnedPositionsToo,
+        untied_head=own_head(),
+        untied_head_with_bias=own_head(bias=True),
+        tied_head_with_bias=own_head(bias=True, tied=tied_weight),
+        two_parameters=own_head(tied=tied_memory),
+        table_kept=Wrong(
+            lm(begun=table_kept, head=lambda model, x: model.norm(x) @ model.table), raises="RuntimeError"
+        ),
+        head_out_of_training=lm(head=lambda model, x: model.norm(x) @ model.embedding.weight.data.T),
+        input_out_of_training=lm(scaled=lambda model, x: (x * math.sqrt(model.d)).detach()),
+        out_of_training=OutOfTraining,
+        no_last_norm=lm(head=lambda model, x: x @ model.embedding.weight.T),
+        norm_before_the_blocks=lm(
+            scaled=lambda model, x: model.norm(x * math.sqrt(model.d)),
+            head=lambda model, x: x @ model.embedding.weight.T,
+        ),
+        unscaled=lm(scaled=lambda model, x: x),
+        times_d=lm(scaled=lambda model, x: x * model.d),
+        times_half_of_d=lm(scaled=lambda model, x: x * model.d / 2),
+        root_rounded_down=lm(scaled=lambda model, x: x * math.isqrt(model.d)),
+        root_of_a_heads_width=lm(scaled=lambda model, x: x * math.sqrt(model.d / model.blocks[0].attention.h)),
+        root_of_the_vocabulary=lm(scaled=lambda model, x: x * math.sqrt(len(model.embedding.weight))),
+        divided_by_root=lm(scaled=lambda model, x: x / math.sqrt(model.d)),
+        head_scaled=lm(head=lambda model, x: by_the_table(model, x) * math.sqrt(model.d)),
+        head_divided=lm(head=lambda model, x: by_the_table(model, x) / math.sqrt(model.d)),
+        probabilities=lm(told=lambda logits: logits.softmax(dim=-1)),
+        log_probabilities=lm(told=lambda logits: logits.log_softmax(dim=-1)),
+        last_position_only=lm(told=lambda logits: logits[:, -1]),
+        squeezed=lm(told=lambda logits: logits.squeeze()),
+        one_block_for_all=lm(stacked=one_block_for_all),
+        first_block_repeated=lm(through=first_block_repeated),
+        one_block_only=lm(through=lambda model, x: model.blocks[-1](x)),
+        reversed_order=lm(through=reversed_order),
+        residual_around_blocks=lm(through=residual_around_blocks),
+        norm_after_every_block=lm(through=norm_after_every_block),
+        norm_twice=lm(through=lambda model, x: model.norm(in_order(model, x))),
+        padding_index=Wrong(
+            lm(begun=another_embedding(lambda v, d: nn.Embedding(v, d, padding_idx=0))),
+            recognise=lambda seen: "all zeros" in seen.output[2],
+        ),
+        max_norm=lm(begun=another_embedding(lambda v, d: nn.Embedding(v, d, max_norm=1.0))),
+        frozen=lm(begun=another_embedding(lambda v, d: nn.Embedding.from_pretrained(torch.randn(v, d)))),
+        rotate_not_used=lm(turned=lambda rotate: rotary_embedding),
+        learned_positions_too=lm(
+            begun=positions_learned, scaled=lambda model, x: x * math.sqrt(model.d) + model.position[: x.shape[1]]
+        ),
+        post_norm=lm(block=post_norm),
+        overwriting=lm(block=overwriting),
+        no_residuals=lm(block=lambda block, x: block.mlp(block.norm_2(block.attention(block.norm_1(x))))),
+        norm_under_two_names=lm(block_begun=norm_under_two_names),
+        mlp_first=lm(block=mlp_first),
+        side_by_side=lm(block=lambda block, x: x + block.attention(block.norm_1(x)) + block.mlp(block.norm_2(x))),
+        norms_swapped=lm(block=norms_swapped),
+        no_mlp=lm(block=lambda block, x: x + block.attention(block.norm_1(x))),
+        one_norm=lm(block=one_norm),
     ),
 )
 
 
-def _size(
-    v, d, layers, context, bias, *, head=0, norms=2, gains=2, final=1, mlp=8, attention=4, biases=9, all_layers=True
-):
-    """The formula with its parts open to change. norms: a block; gains: numbers of a norm, in d."""
-    block = (attention + mlp) * d * d + norms * gains * d + bias * biases * d
-    return v * d * (1 + head) + context * d + (layers if all_layers else 1) * block + final * gains * d
+@dataclass(frozen=True)
+class Parts:
+    """Of the number of parameters. In a block, in d²: attention and mlp; in d: biases, and the norms times their
+    gains."""
+
+    head: int = 0
+    norms: int = 2
+    gains: int = 2
+    final: int = 1
+    mlp: int = 8
+    attention: int = 4
+    biases: int = 9
+
+
+def size(**changed) -> Callable:
+    """The formula with these parts changed."""
+    parts = Parts(**changed)
+
+    def answer(v, d, layers, context, bias):
+        block = (parts.attention + parts.mlp) * d * d + parts.norms * parts.gains * d + bias * parts.biases * d
+        return v * d * (1 + parts.head) + context * d + layers * block + parts.final * parts.gains * d
+
+    return answer
 
 
 _parameters = Check(
@@ -549,29 +404,23 @@ _parameters = Check(
     within=(0.0, 0.0),
     misconceptions=wrong_answers(
         __file__,
-        head_with_weights_own=lambda v, d, layers, context, bias: _size(v, d, layers, context, bias, head=1),
-        one_norm_block=lambda v, d, layers, context, bias: _size(v, d, layers, context, bias, norms=1),
-        norms_without_their_biases=lambda v, d, layers, context, bias: _size(v, d, layers, context, bias, gains=1),
-        no_norm_at_end_2=lambda v, d, layers, context, bias: _size(v, d, layers, context, bias, final=0),
-        d_ff_d=lambda v, d, layers, context, bias: _size(v, d, layers, context, bias, mlp=2, biases=6),
-        no_output_projection_attention=lambda v, d, layers, context, bias: _size(
-            v, d, layers, context, bias, attention=3, biases=8
-        ),
-        biases_attention_forgotten=lambda v, d, layers, context, bias: _size(v, d, layers, context, bias, biases=5),
-        biases_mlp_forgotten=lambda v, d, layers, context, bias: _size(v, d, layers, context, bias, biases=4),
-        d_biases_too_few_each_layer=lambda v, d, layers, context, bias: _size(v, d, layers, context, bias, biases=8),
-        both_biases_mlp_size_d=lambda v, d, layers, context, bias: _size(v, d, layers, context, bias, biases=6),
-        both_biases_mlp_size_4d=lambda v, d, layers, context, bias: _size(v, d, layers, context, bias, biases=12),
-        norms_with_bias_only_where_bias_says_so=lambda v, d, layers, context, bias: _size(
-            v, d, layers, context, bias, gains=1 + bias
-        ),
-        head_that_has_bias=lambda v, d, layers, context, bias: _size(v, d, layers, context, bias) + bias * v,
-        learned_positions_forgotten=lambda v, d, layers, context, bias: _size(v, d, layers, 0, bias),
-        learned_positions_only_where_there=lambda v, d, layers, context, bias: _size(
-            v, d, layers, context if bias else 0, bias
-        ),
-        one_layer_only=lambda v, d, layers, context, bias: _size(v, d, layers, context, bias, all_layers=False),
-        biases_always=lambda v, d, layers, context, bias: _size(v, d, layers, context, True),
+        own_head=size(head=1),
+        one_norm_a_block=size(norms=1),
+        norms_without_biases=size(gains=1),
+        no_norm_at_the_end=size(final=0),
+        mlp_of_width_d=size(mlp=2, biases=6),
+        no_output_projection=size(attention=3, biases=8),
+        no_biases_in_attention=size(biases=5),
+        no_biases_in_mlp=size(biases=4),
+        a_bias_too_few=size(biases=8),
+        mlp_biases_of_size_d=size(biases=6),
+        mlp_biases_of_size_4d=size(biases=12),
+        norms_biased_by_choice=lambda v, d, layers, context, bias: size(gains=1 + bias)(v, d, layers, context, bias),
+        biased_head=lambda v, d, layers, context, bias: size()(v, d, layers, context, bias) + bias * v,
+        no_positions=lambda v, d, layers, context, bias: size()(v, d, layers, 0, bias),
+        positions_by_choice=lambda v, d, layers, context, bias: size()(v, d, layers, context if bias else 0, bias),
+        one_layer=lambda v, d, layers, context, bias: size()(v, d, 1, context, bias),
+        biases_always=lambda v, d, layers, context, bias: size()(v, d, layers, context, True),
     ),
 )
 

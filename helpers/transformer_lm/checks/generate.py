@@ -1,7 +1,9 @@
-"""Checks of writing: probabilities of the next token under temperature, top-k and top-p, and the loop around a model."""
+"""Checks of writing: probabilities of the next token under temperature, top-k and top-p, and the loop around a
+model."""
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Generator, Tensor
@@ -17,15 +19,11 @@ __all__ = ["generate"]
 
 
 def random_logits(
-    label: str,
-    *shape: int,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    scale=2.0,
+    label: str, *shape: int, temperature=1.0, top_k: int | None = None, top_p: float | None = None, scale=2.0
 ) -> Case:
-    """Logits in which no two of a row are nearly equal, and no sum of probabilities lies near top_p by chance. Each row is flatter than the
-    one before, and lies higher: what is right for one of them as a threshold isn't for the others."""
+    """Logits in which no two of a row are nearly equal, and no sum of probabilities lies near top_p by chance. Each row
+    is flatter than the one before, and lies higher: what is right for one of them as a threshold isn't for the
+    others."""
     rows = math.prod(shape[:-1])
     widths, levels = (torch.linspace(1, end, rows).view(*shape[:-1], 1) for end in (0.5, 3.0))
 
@@ -41,158 +39,146 @@ def given_probabilities(label: str, p: list, temperature: float, top_k: int | No
     return explicit_case(label, torch.tensor(p).log(), temperature, top_k, top_p)
 
 
-def _probabilities(
-    logits,
-    temperature,
-    top_k,
-    top_p,
-    *,
-    extra_k=0,
-    crossing=True,
-    full_mass=False,
-    lowest=False,
-    k_normal=True,
-    p_normal=True,
-    cut_first=False,
-):
-    """Right, with one thing changed."""
-    if temperature == 0:
-        return reference.next_token_probabilities(logits, 0)
-    ordered, order = (logits if cut_first else logits / temperature).sort(dim=-1, descending=not lowest)
-    whole = ordered.softmax(dim=-1)
-    p = whole
-    if top_k is not None:
-        p = p * (torch.arange(p.shape[-1]) < top_k + extra_k)
-        p = p / p.sum(-1, keepdim=True) if k_normal and not full_mass else p
-    if top_p is not None:
-        mass = whole if full_mass else p
-        before = mass.cumsum(-1) - (mass if crossing else 0)
-        p = p * (before < top_p if crossing else before <= top_p)
-    if cut_first:
-        p = (p.log() / temperature).softmax(-1)
-    p = p / p.sum(-1, keepdim=True) if p_normal and (top_p is not None or full_mass) else p
-    return torch.zeros_like(p).scatter(-1, order, p)
-
-
-def _without_crossing(logits, temperature, top_k, top_p):
-    """The token that crosses the line is dropped; where none is left, nothing is."""
-    if temperature == 0:
-        return reference.next_token_probabilities(logits, 0)
-    ordered, order = (logits / temperature).sort(dim=-1, descending=True)
-    if top_k is not None:
-        ordered = ordered.masked_fill(torch.arange(ordered.shape[-1]) >= top_k, -torch.inf)
-    p = ordered.softmax(dim=-1)
-    if top_p is not None:
-        p = p * (p.cumsum(-1) <= top_p)
-        p = p / p.sum(-1, keepdim=True)
-    return torch.zeros_like(p).scatter(-1, order, p)
-
-
-def _first_kept_without_crossing(logits, temperature, top_k, top_p):
-    if temperature == 0 or top_p is None:
-        return reference.next_token_probabilities(logits, temperature, top_k)
-    p, order = reference.next_token_probabilities(logits, temperature, top_k).sort(dim=-1, descending=True)
-    p = p * ((p.cumsum(-1) <= top_p) | (torch.arange(p.shape[-1]) == 0))
-    return torch.zeros_like(p).scatter(-1, order, p / p.sum(-1, keepdim=True))
-
-
-def _one_winner(logits, temperature, top_k, top_p):
-    if temperature:
-        return reference.next_token_probabilities(logits, temperature, top_k, top_p)
-    return (torch.arange(logits.numel()) == logits.argmax()).view(logits.shape).to(logits.dtype)
-
-
-def _plain_zero(logits, temperature, top_k, top_p):
-    if temperature == 0 and top_k is None and top_p is None:
-        return reference.next_token_probabilities(logits, 0)
-    return reference.next_token_probabilities(logits, temperature or 1.0, top_k, top_p)
-
-
-def _overflowing(logits, temperature, top_k, top_p):
-    if temperature == 0:
-        return reference.next_token_probabilities(logits, 0)
-    powers = (logits / temperature).exp()
-    right = reference.next_token_probabilities(logits, temperature, top_k, top_p)
-    kept = (powers / powers.sum(-1, keepdim=True)) * (right > 0)
-    return kept / kept.sum(-1, keepdim=True)
-
-
-def _power_of_probabilities(logits, temperature, top_k, top_p):
-    if temperature == 0:
-        return reference.next_token_probabilities(logits, 0)
-    return reference.next_token_probabilities(logits.softmax(-1).log() / temperature, 1.0, top_k, top_p)
-
-
-def _behind_the_kth(logits, temperature, top_k, top_p):
-    if top_k is not None:
-        logits.sort(dim=-1, descending=True).values[..., top_k]
+def right(logits, temperature, top_k=None, top_p=None):
     return reference.next_token_probabilities(logits, temperature, top_k, top_p)
 
 
-def _rows_of_a_matrix(logits, temperature, top_k, top_p):
-    """The cut of the first row of a matrix for all of them, where there are several matrices."""
-    right = reference.next_token_probabilities(logits, temperature, top_k, top_p)
-    if logits.dim() < 3 or temperature == 0:
-        return right
-    kept = (right > 0)[:, :1]
-    return (logits / temperature).masked_fill(~kept, -torch.inf).softmax(-1)
+def warm(wrong: Callable) -> Callable:
+    """Wrong where the temperature isn't 0."""
+    return lambda logits, t, k, p: wrong(logits, t, k, p) if t else right(logits, 0)
 
 
-def _unsorted(logits, temperature, top_k, top_p):
-    if temperature == 0 or top_p is None:
-        return reference.next_token_probabilities(logits, temperature, top_k)
-    p = reference.next_token_probabilities(logits, temperature, top_k)
-    p = p * (p.cumsum(-1) - p < top_p)
+def shares(p):
     return p / p.sum(-1, keepdim=True)
 
 
-def _order_kept(logits, temperature, top_k, top_p):
-    right = reference.next_token_probabilities(logits, temperature, top_k, top_p)
-    return right if top_k is None and top_p is None else right.sort(dim=-1, descending=True).values
+@dataclass(frozen=True)
+class Cuts:
+    """The steps of top-k and top-p."""
+
+    extra_k: int = 0
+    lowest: bool = False  # the least likely tokens are kept
+    k_normal: bool = True  # made to sum to 1 after top-k
+    p_normal: bool = True  # and after top-p
+    full_mass: bool = False  # top-p is measured before top-k
+    cut_first: bool = False  # before the temperature
 
 
-def _gathered(logits, temperature, top_k, top_p):
-    """Sorted, and sorted by the same order once more."""
-    right = reference.next_token_probabilities(logits, temperature, top_k, top_p)
-    if temperature == 0:
-        return right
-    order = logits.argsort(dim=-1, descending=True)  # of the logits: among tokens that were cut too
-    return right.gather(-1, order).gather(-1, order)
+def cut(**changed) -> Callable:
+    """The probabilities, with these steps of the cuts changed."""
+    steps = Cuts(**changed)
+
+    def answer(logits, temperature, top_k, top_p):
+        if temperature == 0:
+            return right(logits, 0)
+        ordered, order = (logits if steps.cut_first else logits / temperature).sort(-1, descending=not steps.lowest)
+        p = whole = ordered.softmax(dim=-1)
+        if top_k is not None:
+            p = p * (torch.arange(p.shape[-1]) < top_k + steps.extra_k)
+            p = shares(p) if steps.k_normal and not steps.full_mass else p
+        if top_p is not None:
+            mass = whole if steps.full_mass else p
+            p = p * (mass.cumsum(-1) - mass < top_p)
+        if steps.cut_first:
+            p = (p.log() / temperature).softmax(-1)
+        p = shares(p) if steps.p_normal and (top_p is not None or steps.full_mass) else p
+        return torch.zeros_like(p).scatter(-1, order, p)
+
+    return answer
 
 
-def _gathered_after_top_k(logits, temperature, top_k, top_p):
+def without_crossing(logits, temperature, top_k, top_p):
+    """The token that crosses the line is dropped; where none is left, nothing is."""
+    p = right(logits, temperature, top_k)
+    if top_p is None:
+        return p
+    p, order = p.sort(dim=-1, descending=True)
+    return torch.zeros_like(p).scatter(-1, order, shares(p * (p.cumsum(-1) <= top_p)))
+
+
+def first_kept_without_crossing(logits, temperature, top_k, top_p):
+    if top_p is None:
+        return right(logits, temperature, top_k)
+    p, order = right(logits, temperature, top_k).sort(dim=-1, descending=True)
+    p = p * ((p.cumsum(-1) <= top_p) | (torch.arange(p.shape[-1]) == 0))
+    return torch.zeros_like(p).scatter(-1, order, shares(p))
+
+
+def one_winner(logits, temperature, top_k, top_p):
+    if temperature:
+        return right(logits, temperature, top_k, top_p)
+    return (torch.arange(logits.numel()) == logits.argmax()).view(logits.shape).to(logits.dtype)
+
+
+def plain_zero(logits, temperature, top_k, top_p):
+    if temperature == 0 and top_k is None and top_p is None:
+        return right(logits, 0)
+    return right(logits, temperature or 1.0, top_k, top_p)
+
+
+def overflowing(logits, temperature, top_k, top_p):
+    return shares(shares((logits / temperature).exp()) * (right(logits, temperature, top_k, top_p) > 0))
+
+
+def one_largest_for_all(logits, temperature, top_k, top_p):
+    """A softmax by hand: e to the power of what lies below the largest logit of all rows."""
+    powers = (logits / temperature - (logits / temperature).max()).exp()
+    return shares(powers * (right(logits, temperature, top_k, top_p) > 0))
+
+
+def behind_the_kth(logits, temperature, top_k, top_p):
+    if top_k is not None:
+        logits.sort(dim=-1, descending=True).values[..., top_k]
+    return right(logits, temperature, top_k, top_p)
+
+
+def rows_of_a_matrix(logits, temperature, top_k, top_p):
+    """The cut of the first row of a matrix for all of them, where there are several matrices."""
+    found = right(logits, temperature, top_k, top_p)
+    if logits.dim() < 3:
+        return found
+    return (logits / temperature).masked_fill(found[:, :1] == 0, -torch.inf).softmax(-1)
+
+
+def first_row_for_all(logits, temperature, top_k, top_p):
+    kept = right(logits, temperature, top_k, top_p).view(-1, logits.shape[-1])[0] > 0
+    return (logits / temperature).masked_fill(~kept, -torch.inf).softmax(-1)
+
+
+def unsorted(logits, temperature, top_k, top_p):
+    p = right(logits, temperature, top_k)
+    return p if top_p is None else shares(p * (p.cumsum(-1) - p < top_p))
+
+
+def order_kept(logits, temperature, top_k, top_p):
+    found = right(logits, temperature, top_k, top_p)
+    return found if top_k is None and top_p is None else found.sort(dim=-1, descending=True).values
+
+
+def gathered(logits, temperature, top_k, top_p):
+    """Sorted, and sorted by the same order once more: that of the logits, among tokens that were cut too."""
+    order = logits.argsort(dim=-1, descending=True)
+    return right(logits, temperature, top_k, top_p).gather(-1, order).gather(-1, order)
+
+
+def gathered_after_top_k(logits, temperature, top_k, top_p):
     """The same for top-p alone, whose order is that of what top-k has left."""
-    right = reference.next_token_probabilities(logits, temperature, top_k, top_p)
-    if temperature == 0 or top_p is None:
-        return right
-    order = reference.next_token_probabilities(logits, temperature, top_k).argsort(dim=-1, descending=True)
-    return right.gather(-1, order).gather(-1, order)
+    found, order = right(logits, temperature, top_k, top_p), right(logits, temperature, top_k).argsort(-1, True)
+    return found if top_p is None else found.gather(-1, order).gather(-1, order)
 
 
-def _whole_at_zero(logits, temperature, top_k, top_p):
-    right = reference.next_token_probabilities(logits, temperature, top_k, top_p)
-    return right if temperature else right.long()
-
-
-def _cut_to_zero(logits, temperature, top_k, top_p):
-    right = reference.next_token_probabilities(logits, temperature, top_k, top_p)
-    return right if temperature == 0 else torch.where(right > 0, logits / temperature, 0.0).softmax(-1)
-
-
-def _one_threshold(logits, temperature, top_k, top_p):
+def one_threshold(logits, temperature, top_k, top_p):
     """The least probability that top-k leaves in any row, and the least that top-p leaves, cut off in all of them."""
-    if temperature == 0:
-        return reference.next_token_probabilities(logits, 0)
     p = (logits / temperature).softmax(-1)
-    for cut in ({"top_k": top_k}, {"top_p": top_p}):
-        kept = reference.next_token_probabilities(p.log(), 1.0, **cut) > 0
-        p = p * (p >= p[kept].min())
-        p = p / p.sum(-1, keepdim=True)
+    for cuts in ((top_k, None), (None, top_p)):
+        kept = right(p.log(), 1.0, *cuts) > 0
+        p = shares(p * (p >= p[kept].min()))
     return p
 
 
 def _right_in_some_rows(seen) -> bool:
-    """Where something is cut, in several rows: a softmax of the likeliest tokens in each row, but of as many as is right in some rows only."""
+    """Where something is cut, in several rows: a softmax of the likeliest tokens in each row, but of as many as is
+    right in some rows only."""
     logits, temperature, top_k, top_p = seen.args
     got, right = seen.output, reference.next_token_probabilities(*seen.args)
     if temperature == 0 or (top_k is None and top_p is None) or logits.dim() < 2:
@@ -204,37 +190,16 @@ def _right_in_some_rows(seen) -> bool:
     return bool(some) and torch.allclose(got, cut, rtol=1e-3, atol=1e-5, equal_nan=True)
 
 
-def _one_largest_for_all(logits, temperature, top_k, top_p):
-    """A softmax by hand: e to the power of what lies below the largest logit of all rows."""
-    if temperature == 0:
-        return reference.next_token_probabilities(logits, 0)
-    powers = (logits / temperature - (logits / temperature).max()).exp()
-    kept = powers * (reference.next_token_probabilities(logits, temperature, top_k, top_p) > 0)
-    return kept / kept.sum(-1, keepdim=True)
-
-
-def _first_row_for_all(logits, temperature, top_k, top_p):
-    right = reference.next_token_probabilities(logits, temperature, top_k, top_p)
-    rows = logits.flatten(0, -2) if logits.dim() > 1 else logits[None]
-    kept = (right.flatten(0, -2) if logits.dim() > 1 else right[None])[0] > 0
-    if temperature == 0:
-        return right
-    return (rows / temperature).masked_fill(~kept, -torch.inf).softmax(-1).view(logits.shape)
+def nearly_greedy(seen) -> bool:
+    """At temperature 0 something that sums to 1, and isn't 0 or 1 everywhere."""
+    got = seen.output
+    between, sums = (got > 1e-6) & (got < 1 - 1e-6), (got.sum(-1) - 1).abs()
+    return seen.args[1] == 0 and bool(between.any()) and bool((sums < 1e-4).all())
 
 
 FLOATS = "probabilities are floats"
 
-
-def _right_but(temperature=None, top_k=None, top_p=None):
-    """The right answer for other settings: each a function of (T, k, p), or None."""
-
-    def answer(logits, t, k, p):
-        return reference.next_token_probabilities(
-            logits, temperature(t) if temperature else t, top_k(k) if top_k else k, top_p(p) if top_p else p
-        )
-
-    return answer
-
+NEARLY_EQUAL = torch.tensor([[1.0, 1.00001, 0.5], [-2.0, 0.3, 0.29999]])
 
 _next = Check(
     reference=reference.next_token_probabilities,
@@ -244,13 +209,7 @@ _next = Check(
         random_logits("temperature 2", 2, 5, temperature=2.0),
         random_logits("temperature 80, logits in the hundreds", 3, 6, temperature=80.0, scale=100.0),
         random_logits("temperature 0: the likeliest", 4, 6, temperature=0.0),
-        explicit_case(
-            "temperature 0, two logits that are close",
-            torch.tensor([[1.0, 1.00001, 0.5], [-2.0, 0.3, 0.29999]]),
-            0.0,
-            None,
-            None,
-        ),
+        explicit_case("temperature 0, two logits that are close", NEARLY_EQUAL, 0.0, None, None),
         random_logits("top_k = 3 of 8", 2, 8, top_k=3),
         random_logits("top_k = 1", 3, 5, top_k=1),
         random_logits("top_k = 6 of 6: nothing is cut", 2, 6, top_k=6),
@@ -283,63 +242,54 @@ _next = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        multiplied_by_temperature=_right_but(temperature=lambda t: 1 / t if t else 0),
-        temperature_applied_after_softmax=_right_but(temperature=lambda t: 1.0 if t else 0),
-        temperature_as_power_probabilities=_power_of_probabilities,
-        logits_instead_probabilities=lambda logits, t, k, p: logits / t if t else logits,
-        softmax_probabilities=lambda logits, t, k, p: reference.next_token_probabilities(logits.softmax(-1), t, k, p),
-        temperature_0_divides_by_zero=lambda logits, t, k, p: (
-            reference.next_token_probabilities(logits, t, k, p) if t else (logits / t).softmax(-1)
-        ),
-        tiny_temperature_place_0=Wrong(
-            lambda logits, t, k, p: reference.next_token_probabilities(logits, max(t, 1e-3), k, p),
-            recognise=lambda seen: (
-                seen.args[1] == 0
-                and bool(((seen.output > 1e-6) & (seen.output < 1 - 1e-6)).any())
-                and bool(((seen.output.sum(-1) - 1).abs() < 1e-4).all())
-            ),
-        ),
-        temperature_0_forgotten_where_there=_plain_zero,
-        exponential_that_overflows=_overflowing,
-        compared_with_logit_after_k_th=Wrong(_behind_the_kth, raises="IndexError"),
-        no_more_than_one_batch_axis=_rows_of_a_matrix,
-        top_k_ignored=_right_but(top_k=lambda k: None),
-        one_token_too_many_top_k=_right_but(top_k=lambda k: None if k is None else k + 1),
-        one_token_too_few_top_k=lambda logits, t, k, p: _probabilities(logits, t, k, p, extra_k=-1),
-        least_likely_tokens_kept=lambda logits, t, k, p: _probabilities(logits, t, k, p, lowest=True),
-        not_made_sum_1_after_any_cut=lambda logits, t, k, p: _probabilities(
-            logits, t, k, p, k_normal=False, p_normal=False
-        ),
-        not_made_sum_1_between_top_k_top_p=lambda logits, t, k, p: _probabilities(logits, t, k, p, k_normal=False),
-        top_p_not_made_sum_1=lambda logits, t, k, p: _probabilities(logits, t, k, p, p_normal=False),
-        top_p_ignored=_right_but(top_p=lambda p: None),
-        top_p_drops_token_that_crosses_line=_without_crossing,
-        top_p_stops_before_token_that_crosses=_first_kept_without_crossing,
-        one_winner_whole_batch=_one_winner,
-        top_p_without_sorting=_unsorted,
-        sorted_order_left_as_it=_order_kept,
-        brought_back_with_gather_instead=Wrong(
-            _gathered,
+        multiplied=lambda logits, t, k, p: right(logits, 1 / t if t else 0, k, p),
+        after_softmax=lambda logits, t, k, p: right(logits, 1.0 if t else 0, k, p),
+        power_of_probabilities=warm(lambda logits, t, k, p: right(logits.softmax(-1).log() / t, 1.0, k, p)),
+        logits=lambda logits, t, k, p: logits / t if t else logits,
+        softmax_twice=lambda logits, t, k, p: right(logits.softmax(-1), t, k, p),
+        divided_by_0=lambda logits, t, k, p: right(logits, t, k, p) if t else (logits / t).softmax(-1),
+        tiny_temperature=Wrong(lambda logits, t, k, p: right(logits, max(t, 1e-3), k, p), recognise=nearly_greedy),
+        plain_zero=plain_zero,
+        overflowing=warm(overflowing),
+        behind_the_kth=Wrong(behind_the_kth, raises="IndexError"),
+        rows_of_a_matrix=warm(rows_of_a_matrix),
+        no_top_k=lambda logits, t, k, p: right(logits, t, None, p),
+        k_plus_1=lambda logits, t, k, p: right(logits, t, k and k + 1, p),
+        k_minus_1=cut(extra_k=-1),
+        least_likely=cut(lowest=True),
+        never_normalised=cut(k_normal=False, p_normal=False),
+        not_normalised_between=cut(k_normal=False),
+        top_p_not_normalised=cut(p_normal=False),
+        no_top_p=lambda logits, t, k, p: right(logits, t, k),
+        without_crossing=warm(without_crossing),
+        first_kept_without_crossing=warm(first_kept_without_crossing),
+        one_winner=one_winner,
+        unsorted=warm(unsorted),
+        order_kept=order_kept,
+        gathered=Wrong(
+            warm(gathered),
             recognise=lambda seen: any(
-                torch.allclose(seen.output, wrong(*seen.args), rtol=1e-3)
-                for wrong in (_gathered, _gathered_after_top_k)
+                torch.allclose(seen.output, warm(wrong)(*seen.args), rtol=1e-3)
+                for wrong in (gathered, gathered_after_top_k)
             ),
         ),
-        whole_numbers_at_temperature_0=Wrong(
-            _whole_at_zero, recognise=lambda seen: not seen.output.is_floating_point()
+        whole_at_0=Wrong(
+            lambda logits, t, k, p: right(logits, t, k, p) if t else right(logits, 0).long(),
+            recognise=lambda seen: not seen.output.is_floating_point(),
         ),
-        top_p_measured_before_top_k=lambda logits, t, k, p: _probabilities(logits, t, k, p, full_mass=True),
-        cuts_before_temperature=lambda logits, t, k, p: _probabilities(logits, t, k, p, cut_first=True),
-        cut_logits_set_0=_cut_to_zero,
-        first_rows_cut_all_rows=_first_row_for_all,
-        one_threshold_all_rows=Wrong(_one_threshold, recognise=_right_in_some_rows),
-        largest_logit_all_rows_taken_away=_one_largest_for_all,
+        top_p_before_top_k=cut(full_mass=True),
+        before_temperature=cut(cut_first=True),
+        cut_to_0=warm(lambda logits, t, k, p: torch.where(right(logits, t, k, p) > 0, logits / t, 0.0).softmax(-1)),
+        first_row_for_all=warm(first_row_for_all),
+        one_threshold=Wrong(warm(one_threshold), recognise=_right_in_some_rows),
+        one_largest_for_all=warm(one_largest_for_all),
     ),
 )
 
 
 def drive_loop(answer: Callable, table: Tensor, prompt: Tensor, n: int, context: int) -> tuple[Tensor, str, str, str]:
-    """The tokens, whether the model ever read more than it may, how often it was called, and whether the prompt is as it was."""
+    """The tokens, whether the model ever read more than it may, how often it was called, and whether the prompt is as
+    it was."""
     longest = calls = 0
 
     def model(tokens: Tensor) -> Tensor:
@@ -348,18 +298,14 @@ def drive_loop(answer: Callable, table: Tensor, prompt: Tensor, n: int, context:
         return _riddle(table, tokens)
 
     def choose(logits: Tensor) -> Tensor:
-        # The second largest, signs left out: a loop that chooses by itself is seen, and one that hands over probabilities
+        # The second largest, signs left out: a loop that chooses by itself is seen, or one that gives probabilities
         return logits.abs().topk(2, dim=-1).indices[:, 1]
 
     seen = watch(answer, model, prompt, n, context, choose)
-    return (
-        seen.output,
-        "the model never reads too much"
-        if longest <= context
-        else f"the model read {longest} tokens, and its context is {context}",
-        f"calls of the model: {calls}",
-        "the prompt is changed in place" if seen.modified else "the prompt is as it was",
-    )
+    read = f"the model read {longest} tokens, and its context is {context}"
+    read = "the model never reads too much" if longest <= context else read
+    kept = "the prompt is changed in place" if seen.modified else "the prompt is as it was"
+    return seen.output, read, f"calls of the model: {calls}", kept
 
 
 def _riddle(table: Tensor, tokens: Tensor) -> Tensor:
@@ -374,16 +320,45 @@ def random_riddle(label: str, v: int, b: int, p: int, n: int, context: int) -> C
     return explicit_case(label, table, RandomArg(lambda g: torch.randint(v, (b, p), generator=g)), n, context)
 
 
-def _loop(model, prompt, n, context, choose, *, window=None, logits=None, keep=None, returns=None, pick=None):
-    """A right loop with one thing changed."""
-    tokens = prompt
-    for _ in range(n):
-        tokens = keep(tokens, context) if keep else tokens
-        read = window(tokens, context) if window else tokens[:, -context:]
-        out = model(read)
-        last = logits(out) if logits else out[:, -1]
-        tokens = torch.cat([tokens, (pick or choose)(last)[:, None]], dim=1)
-    return returns(tokens, prompt) if returns else tokens[:, prompt.shape[1] :]
+@dataclass(frozen=True)
+class Loop:
+    """The steps of writing."""
+
+    begun: Callable = lambda prompt, context: prompt
+    steps: Callable = lambda n: n
+    kept: Callable = lambda tokens, context: tokens  # of all that is written
+    read: Callable = lambda tokens, context, p: tokens[:, -context:]  # p: tokens of the prompt
+    last: Callable = lambda out: out[:, -1]
+    chosen: Callable = lambda choose, logits: choose(logits)
+    told: Callable = lambda tokens, p, n: tokens[:, p:]
+
+
+def loop(**changed) -> Callable:
+    """The loop around a model with these steps changed."""
+    steps = Loop(**changed)
+
+    def answer(model, prompt, n, context, choose):
+        tokens = steps.begun(prompt, context)
+        p = tokens.shape[1]
+        for _ in range(steps.steps(n)):
+            tokens = steps.kept(tokens, context)
+            out = steps.last(model(steps.read(tokens, context, p)))
+            tokens = torch.cat([tokens, steps.chosen(choose, out)[:, None]], dim=1)
+        return steps.told(tokens, p, n)
+
+    return answer
+
+
+def all_read(tokens, context, p):
+    return tokens
+
+
+def prompt_forgotten(tokens, context, p):
+    return (tokens[:, p:] if tokens.shape[1] > p else tokens)[:, -context:]
+
+
+def last_kept(tokens, context):
+    return tokens[:, -context:]
 
 
 def _first_tokens_lost(seen) -> bool:
@@ -408,45 +383,25 @@ _write = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        fed_beyond_context=lambda *inputs: _loop(*inputs, window=lambda tokens, context: tokens),
-        first_tokens_kept_instead_last=lambda *inputs: _loop(
-            *inputs, window=lambda tokens, context: tokens[:, :context]
+        all_read=loop(read=all_read),
+        first_read=loop(read=lambda tokens, context, p: tokens[:, :context]),
+        one_less_read=loop(read=lambda tokens, context, p: tokens[:, -(context - 1) :]),
+        newest_read=loop(read=lambda tokens, context, p: tokens[:, -1:]),
+        prompt_forgotten=loop(read=prompt_forgotten),
+        cut_for_good=loop(kept=last_kept),
+        cut_for_good_and_last_returned=Wrong(
+            loop(kept=last_kept, told=lambda tokens, p, n: tokens[:, -n:]), recognise=_first_tokens_lost
         ),
-        one_token_less_than_context=lambda *inputs: _loop(
-            *inputs, window=lambda tokens, context: tokens[:, -(context - 1) :]
-        ),
-        only_newest_token_read=lambda *inputs: _loop(*inputs, window=lambda tokens, context: tokens[:, -1:]),
-        prompt_left_out_after_first_token=lambda *inputs: _loop(
-            *inputs,
-            window=lambda tokens, context, p=inputs[1].shape[1]: (
-                tokens[:, p:][:, -context:] if tokens.shape[1] > p else tokens[:, -context:]
-            ),
-        ),
-        text_cut_good=lambda *inputs: _loop(*inputs, keep=lambda tokens, context: tokens[:, -context:]),
-        text_cut_good_last_n_tokens_returned=Wrong(
-            lambda *inputs: _loop(
-                *inputs,
-                keep=lambda tokens, context: tokens[:, -context:],
-                returns=lambda tokens, prompt: tokens[:, -inputs[2] :],
-            ),
-            recognise=_first_tokens_lost,
-        ),
-        prompt_cut_once_before_loop=lambda model, prompt, n, context, choose: _loop(
-            model, prompt[:, -context:], n, context, choose, window=lambda tokens, context: tokens
-        ),
-        text_never_grows=_never_grows,
-        logits_first_position=lambda *inputs: _loop(*inputs, logits=lambda out: out[:, 0]),
-        mean_all_positions=lambda *inputs: _loop(*inputs, logits=lambda out: out.mean(1)),
-        choose_handed_probabilities=lambda *inputs: _loop(*inputs, logits=lambda out: out[:, -1].softmax(-1)),
-        choose_handed_log_probabilities=lambda *inputs: _loop(*inputs, logits=lambda out: out[:, -1].log_softmax(-1)),
-        likeliest_token_instead_choose=lambda *inputs: _loop(*inputs, pick=lambda last: last.argmax(-1)),
-        prompt_returned_too=lambda *inputs: _loop(*inputs, returns=lambda tokens, prompt: tokens),
-        one_call_model_too_many=lambda model, prompt, n, context, choose: _loop(model, prompt, n + 1, context, choose)[
-            :, :-1
-        ],
-        first_new_token_lost=lambda *inputs: _loop(
-            *inputs, returns=lambda tokens, prompt: tokens[:, prompt.shape[1] + 1 :]
-        ),
+        prompt_cut=loop(begun=last_kept, read=all_read),
+        never_grows=_never_grows,
+        first_position=loop(last=lambda out: out[:, 0]),
+        mean_of_positions=loop(last=lambda out: out.mean(1)),
+        probabilities=loop(last=lambda out: out[:, -1].softmax(-1)),
+        log_probabilities=loop(last=lambda out: out[:, -1].log_softmax(-1)),
+        likeliest=loop(chosen=lambda choose, logits: logits.argmax(-1)),
+        prompt_returned=loop(told=lambda tokens, p, n: tokens),
+        one_call_too_many=loop(steps=lambda n: n + 1, told=lambda tokens, p, n: tokens[:, p:-1]),
+        first_token_lost=loop(told=lambda tokens, p, n: tokens[:, p + 1 :]),
     ),
 )
 

@@ -38,7 +38,8 @@ def _squares_minus_square(x, weight, bias, eps):
 
 
 def _variance_without_its_digits(seen) -> bool:
-    """In rows far from 0: each row is the right one times a factor near 1, so its mean is right and its variance is not."""
+    """In rows far from 0: each row is the right one times a factor near 1, so its mean is right and its variance is
+    not."""
     x, weight, bias, eps = seen.args
     far = bool((x.mean(-1).abs() > 50 * x.std(-1)).all())
     right = (reference.layer_norm(*(t.double() for t in (x, weight, bias)), eps) - bias) / weight

@@ -15,12 +15,32 @@ def _cosine(progress, peak, floor):
     return floor + (peak - floor) * (1 + math.cos(math.pi * progress)) / 2
 
 
-def _rate(step, steps, warm_up, peak, floor, *, early=None, late=None):
-    """early(step), late(progress): what is changed."""
-    if step < warm_up:
-        return early(step) if early else peak * (step + 1) / warm_up
-    progress = (step - warm_up) / (steps - warm_up)
-    return late(progress) if late else _cosine(progress, peak, floor)
+def _rising(step, warm_up, peak, floor):
+    return peak * (step + 1) / warm_up
+
+
+def _progress(step, steps, warm_up):
+    return (step - warm_up) / (steps - warm_up)
+
+
+def rate(early=_rising, late=_cosine, progress=_progress):
+    """The schedule with early(step, warm_up, peak, floor), late(progress, peak, floor) or the progress changed."""
+    return lambda step, steps, warm_up, peak, floor: (
+        early(step, warm_up, peak, floor) if step < warm_up else late(progress(step, steps, warm_up), peak, floor)
+    )
+
+
+right = rate()
+
+
+def one_step_too_long(step, steps, warm_up, peak, floor):
+    if step <= warm_up:
+        return peak * (step + 1) / warm_up
+    return right(step, steps, warm_up, peak, floor)
+
+
+def decay_computed_always(step, steps, warm_up, peak, floor):
+    return right(step, steps, warm_up, peak, floor) + 0 * (1 / (steps - warm_up))
 
 
 def rate_at(step: int, steps: int = 100, warm_up: int = 10, peak: float = 0.02, floor: float = 0.004) -> Case:
@@ -40,70 +60,28 @@ learning_rate = Check(
     within=(1e-6, 1e-12),
     misconceptions=wrong_answers(
         __file__,
-        warm_up_starts_at_0=lambda step, steps, warm_up, peak, floor: _rate(
-            step, steps, warm_up, peak, floor, early=lambda s: peak * s / warm_up
+        from_0=rate(early=lambda step, warm_up, peak, floor: peak * step / warm_up),
+        one_step_at_least=lambda step, steps, warm_up, peak, floor: right(step, steps, max(warm_up, 1), peak, floor),
+        no_warm_up=rate(early=lambda step, warm_up, peak, floor: peak),
+        from_the_floor=rate(early=lambda step, warm_up, peak, floor: floor + (peak - floor) * (step + 1) / warm_up),
+        never_below_the_floor=lambda step, steps, warm_up, peak, floor: max(
+            floor, right(step, steps, warm_up, peak, floor)
         ),
-        warm_up_one_step_at_least=lambda step, steps, warm_up, peak, floor: _rate(
-            step, steps, max(warm_up, 1), peak, floor
+        no_decay=rate(late=lambda progress, peak, floor: peak),
+        straight_line=rate(late=lambda progress, peak, floor: peak + (floor - peak) * progress),
+        down_to_0=rate(late=lambda progress, peak, floor: _cosine(progress, peak, 0.0)),
+        floor_on_top=rate(late=lambda progress, peak, floor: floor + _cosine(progress, peak, 0.0)),
+        whole_cosine=rate(progress=lambda step, steps, warm_up: 2 * _progress(step, steps, warm_up)),
+        quarter_cosine=rate(
+            late=lambda progress, peak, floor: floor + (peak - floor) * math.cos(math.pi * progress / 2)
         ),
-        no_warm_up=lambda step, steps, warm_up, peak, floor: _rate(
-            step, steps, warm_up, peak, floor, early=lambda s: peak
+        decay_from_step_0=rate(progress=lambda step, steps, warm_up: step / steps),
+        sign_turned=rate(progress=lambda step, steps, warm_up: 1 - _progress(step, steps, warm_up)),
+        one_step_too_long=Wrong(one_step_too_long, raises="ZeroDivisionError"),
+        decay_computed_always=Wrong(decay_computed_always, raises="ZeroDivisionError"),
+        floor_at_the_last_step=rate(
+            progress=lambda step, steps, warm_up: (step - warm_up) / max(1, steps - warm_up - 1)
         ),
-        warm_up_starts_from_floor=lambda step, steps, warm_up, peak, floor: _rate(
-            step, steps, warm_up, peak, floor, early=lambda s: floor + (peak - floor) * (s + 1) / warm_up
-        ),
-        never_below_floor_not_even_warm_up=lambda step, steps, warm_up, peak, floor: max(
-            floor, _rate(step, steps, warm_up, peak, floor)
-        ),
-        no_decay=lambda step, steps, warm_up, peak, floor: _rate(
-            step, steps, warm_up, peak, floor, late=lambda p: peak
-        ),
-        straight_line_down=lambda step, steps, warm_up, peak, floor: _rate(
-            step, steps, warm_up, peak, floor, late=lambda p: peak + (floor - peak) * p
-        ),
-        down_0_not_floor=lambda step, steps, warm_up, peak, floor: _rate(
-            step, steps, warm_up, peak, floor, late=lambda p: _cosine(p, peak, 0.0)
-        ),
-        floor_added_on_top=lambda step, steps, warm_up, peak, floor: _rate(
-            step, steps, warm_up, peak, floor, late=lambda p: floor + _cosine(p, peak, 0.0)
-        ),
-        whole_cosine=lambda step, steps, warm_up, peak, floor: _rate(
-            step, steps, warm_up, peak, floor, late=lambda p: _cosine(2 * p, peak, floor)
-        ),
-        quarter_cosine=lambda step, steps, warm_up, peak, floor: _rate(
-            step, steps, warm_up, peak, floor, late=lambda p: floor + (peak - floor) * math.cos(math.pi * p / 2)
-        ),
-        decay_counted_from_step_0=lambda step, steps, warm_up, peak, floor: _rate(
-            step, steps, warm_up, peak, floor, late=lambda p: _cosine(step / steps, peak, floor)
-        ),
-        sign_cosine_turned=lambda step, steps, warm_up, peak, floor: _rate(
-            step, steps, warm_up, peak, floor, late=lambda p: _cosine(1 - p, peak, floor)
-        ),
-        warm_up_one_step_too_long=Wrong(
-            lambda step, steps, warm_up, peak, floor: (
-                peak * (step + 1) / warm_up
-                if step <= warm_up
-                else _cosine((step - warm_up) / (steps - warm_up), peak, floor)
-            ),
-            raises="ZeroDivisionError",
-        ),
-        decay_computed_warm_up_too=Wrong(
-            lambda step, steps, warm_up, peak, floor: (
-                _rate(step, steps, warm_up, peak, floor, late=lambda p: _cosine(p, peak, floor))
-                + 0 * (1 / (steps - warm_up))
-            ),
-            raises="ZeroDivisionError",
-        ),
-        floor_reached_at_last_step=lambda step, steps, warm_up, peak, floor: _rate(
-            step,
-            steps,
-            warm_up,
-            peak,
-            floor,
-            late=lambda p: _cosine((step - warm_up) / max(1, steps - warm_up - 1), peak, floor),
-        ),
-        peak_one_step_after_warm_up=lambda step, steps, warm_up, peak, floor: _rate(
-            step, steps, warm_up, peak, floor, early=lambda s: peak * (s + 1) / (warm_up + 1)
-        ),
+        peak_one_step_late=rate(early=lambda step, warm_up, peak, floor: peak * (step + 1) / (warm_up + 1)),
     ),
 )

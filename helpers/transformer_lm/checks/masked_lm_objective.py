@@ -13,23 +13,15 @@ __all__ = ["masked_lm_objective"]
 
 
 def masked_texts(
-    label: str,
-    b: int,
-    n: int,
-    mask_token: int,
-    *lengths: int,
-    just: float = 1e-4,
-    words: tuple = (5, 40),
-    others: tuple = (50, 90),
+    label: str, b: int, n: int, mask_token: int, *lengths: int, just=1e-4, words=(5, 40), others=(50, 90)
 ) -> Case:
-    """Chances that meet every case in the text, and in padding where there are 12 places of it; edges are hit, and missed
-    by `just`: 1e-12 is less than float32 can tell. words, others: from where to where tokens and what replaces them are drawn."""
+    """Chances that meet every case in the text, and in padding where there are 12 places of it; edges are hit, and
+    missed by `just`: 1e-12 is less than float32 can tell. words, others: from where to where tokens and what replaces
+    them are drawn."""
 
     def chances(generator: torch.Generator) -> Tensor:
-        some = torch.tensor(
-            [0.0, 0.05, 0.12 - just, 0.12, 0.135 - just, 0.135, 0.14, 0.15 - just, 0.15, 0.2, 0.5, 0.9],
-            dtype=torch.float64,
-        )
+        some = [0.0, 0.05, 0.12 - just, 0.12, 0.135 - just, 0.135, 0.14, 0.15 - just, 0.15, 0.2, 0.5, 0.9]
+        some = torch.tensor(some, dtype=torch.float64)
         drawn = torch.empty(b, n, dtype=torch.float64)
         for places in (real, ~real):
             drawn[places] = some[torch.randperm(int(places.sum()), generator=generator) % len(some)]
@@ -41,38 +33,47 @@ def masked_texts(
     return explicit_case(label, tokens, real, RandomArg(chances), other, mask_token)
 
 
-def _objective(tokens, real, chance, other, mask_token, *, asked=None, hidden=None, replaced=None, targets=None):
-    """A right answer with one thing changed: each a mask (b, n), or the targets."""
-    asked = real & (chance < 0.15) if asked is None else asked
-    replaced = asked & (chance < 0.135) if replaced is None else replaced
-    hidden = asked & (chance < 0.12) if hidden is None else hidden
-    inputs = torch.where(replaced, other, tokens).masked_fill(hidden, mask_token)
-    return inputs, tokens.masked_fill(~asked, -100) if targets is None else targets
+def below(limit):
+    return lambda real, chance: real & (chance < limit)
 
 
-def _asked(real, chance):
-    return real & (chance < 0.15)
+def up_to(limit):
+    return lambda real, chance: real & (chance <= limit)
 
 
-def _shifted(tokens, real, chance, other, mask_token):
-    inputs, targets = _objective(tokens, real, chance, other, mask_token)
-    return inputs, torch.cat([targets[:, 1:], torch.full_like(targets[:, :1], -100)], dim=1)
+def told_by_the_text(asked, tokens, inputs):
+    return tokens.masked_fill(~asked, -100)
 
 
-def _targets_from_inputs(tokens, real, chance, other, mask_token):
-    inputs, _ = _objective(tokens, real, chance, other, mask_token)
-    return inputs, inputs.masked_fill(~_asked(real, chance), -100)
+def nothing(real, chance):
+    return torch.zeros_like(real)
 
 
-def _told_by_what_changed(tokens, real, chance, other, mask_token):
-    inputs, _ = _objective(tokens, real, chance, other, mask_token)
-    kept = _asked(real, chance) & (chance >= 0.135)
+ASKED, HIDDEN, REPLACED = below(0.15), below(0.12), below(0.135)
+
+
+def objective(asked=ASKED, hidden=HIDDEN, replaced=REPLACED, targets=told_by_the_text):
+    """A right answer with one thing changed: functions of (real, chance), and targets of (asked, tokens, inputs)."""
+
+    def answer(tokens, real, chance, other, mask_token):
+        inputs = torch.where(replaced(real, chance), other, tokens).masked_fill(hidden(real, chance), mask_token)
+        return inputs, targets(asked(real, chance), tokens, inputs)
+
+    return answer
+
+
+right = objective()
+
+
+def shifted(asked, tokens, inputs):
+    targets = told_by_the_text(asked, tokens, inputs)
+    return torch.cat([targets[:, 1:], torch.full_like(targets[:, :1], -100)], dim=1)
+
+
+def told_by_what_changed(tokens, real, chance, other, mask_token):
+    inputs, _ = right(tokens, real, chance, other, mask_token)
+    kept = real & (chance >= 0.135) & (chance < 0.15)
     return inputs, tokens.masked_fill((inputs == tokens) & ~kept, -100)
-
-
-def _asked_for_what_changed(tokens, real, chance, other, mask_token):
-    inputs, _ = _objective(tokens, real, chance, other, mask_token)
-    return inputs, tokens.masked_fill(inputs == tokens, -100)
 
 
 masked_lm_objective = Check(
@@ -88,51 +89,33 @@ masked_lm_objective = Check(
     within=(0.0, 0.0),
     misconceptions=wrong_answers(
         __file__,
-        picked_tokens_told_by_what_has_changed=_told_by_what_changed,
-        only_changed_tokens_targets=_asked_for_what_changed,
-        every_token_target=lambda t, r, c, o, m: _objective(t, r, c, o, m, targets=t.masked_fill(~r, -100)),
-        tokens_that_were_not_picked_targets=lambda t, r, c, o, m: _objective(
-            t, r, c, o, m, targets=t.masked_fill(_asked(r, c) | ~r, -100)
+        told_by_what_changed=told_by_what_changed,
+        changed_alone_asked=objective(targets=lambda asked, tokens, inputs: tokens.masked_fill(inputs == tokens, -100)),
+        all_asked=objective(asked=lambda real, chance: real),
+        others_asked=objective(asked=lambda real, chance: real & (chance >= 0.15)),
+        masked_alone_asked=objective(asked=below(0.12)),
+        staying_not_asked=objective(asked=below(0.135)),
+        all_masked=objective(hidden=below(0.15)),
+        masked_and_replaced_swapped=objective(
+            replaced=below(0.12), hidden=lambda real, chance: real & (chance >= 0.12) & (chance < 0.135)
         ),
-        only_masked_tokens_targets=lambda t, r, c, o, m: _objective(
-            t, r, c, o, m, targets=t.masked_fill(~(r & (c < 0.12)), -100)
+        none_replaced=objective(replaced=nothing),
+        none_stays=objective(replaced=below(0.15)),
+        more_masked_than_asked=objective(asked=below(0.135), hidden=below(0.15), replaced=below(0.15)),
+        padding_picked=lambda tokens, real, *others: right(tokens, torch.ones_like(real), *others),
+        shifted=objective(targets=shifted),
+        targets_of_the_inputs=objective(targets=lambda asked, tokens, inputs: inputs.masked_fill(~asked, -100)),
+        marked_with_0=objective(targets=lambda asked, tokens, inputs: tokens.masked_fill(~asked, 0)),
+        edges_counted=objective(asked=up_to(0.15), hidden=up_to(0.12), replaced=up_to(0.135)),
+        edge_masked=objective(hidden=up_to(0.12)),
+        edge_replaced=objective(replaced=up_to(0.135)),
+        edge_picked=objective(asked=up_to(0.15)),
+        rounded=lambda tokens, real, chance, *others: right(tokens, real, chance.float(), *others),
+        padding_masked=objective(hidden=lambda real, chance: chance < 0.12),
+        padding_replaced=objective(replaced=lambda real, chance: (chance >= 0.12) & (chance < 0.135)),
+        padding_changed=objective(
+            hidden=lambda real, chance: chance < 0.12, replaced=lambda real, chance: chance < 0.135
         ),
-        tokens_that_stay_no_targets=lambda t, r, c, o, m: _objective(
-            t, r, c, o, m, targets=t.masked_fill(~(r & (c < 0.135)), -100)
-        ),
-        all_picked_tokens_masked=lambda t, r, c, o, m: _objective(t, r, c, o, m, hidden=_asked(r, c)),
-        masked_replaced_swapped=lambda t, r, c, o, m: _objective(
-            t, r, c, o, m, replaced=r & (c < 0.12), hidden=r & (c >= 0.12) & (c < 0.135)
-        ),
-        no_token_replaced_by_another=lambda t, r, c, o, m: _objective(t, r, c, o, m, replaced=torch.zeros_like(r)),
-        no_picked_token_stays=lambda t, r, c, o, m: _objective(t, r, c, o, m, replaced=_asked(r, c)),
-        masked_up_0_15_asked_up_0_135=lambda t, r, c, o, m: _objective(
-            t,
-            r,
-            c,
-            o,
-            m,
-            hidden=r & (c < 0.15),
-            replaced=r & (c < 0.15),
-            asked=r & (c < 0.15),
-            targets=t.masked_fill(~(r & (c < 0.135)), -100),
-        ),
-        padding_picked_too=lambda t, r, c, o, m: _objective(t, torch.ones_like(r), c, o, m),
-        targets_shifted_by_one=_shifted,
-        targets_taken_from_changed_input=_targets_from_inputs,
-        unpicked_targets_marked_with_0=lambda t, r, c, o, m: _objective(
-            t, r, c, o, m, targets=t.masked_fill(~_asked(r, c), 0)
-        ),
-        edges_intervals_counted_wrongly=lambda t, r, c, o, m: _objective(
-            t, r, c, o, m, asked=r & (c <= 0.15), replaced=r & (c <= 0.135), hidden=r & (c <= 0.12)
-        ),
-        chance_exactly_0_12_masked=lambda t, r, c, o, m: _objective(t, r, c, o, m, hidden=r & (c <= 0.12)),
-        chance_exactly_0_135_replaced=lambda t, r, c, o, m: _objective(t, r, c, o, m, replaced=r & (c <= 0.135)),
-        chance_exactly_0_15_picked=lambda t, r, c, o, m: _objective(t, r, c, o, m, asked=r & (c <= 0.15)),
-        chances_rounded_float32=lambda t, r, c, o, m: _objective(t, r, c.float(), o, m),
-        padding_masked_inputs=lambda t, r, c, o, m: _objective(t, r, c, o, m, hidden=c < 0.12),
-        padding_replaced_inputs=lambda t, r, c, o, m: _objective(t, r, c, o, m, replaced=(c >= 0.12) & (c < 0.135)),
-        padding_changed_inputs=lambda t, r, c, o, m: _objective(t, r, c, o, m, hidden=c < 0.12, replaced=c < 0.135),
-        inputs_unchanged=lambda t, r, c, o, m: (t, t.masked_fill(~_asked(r, c), -100)),
+        unchanged=objective(hidden=nothing, replaced=nothing),
     ),
 )

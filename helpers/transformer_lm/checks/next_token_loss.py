@@ -7,7 +7,6 @@ import torch
 from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check
 from helpers.engine.common_misconceptions import in_single_precision
-from helpers.engine.compare import TOLERANCE, agree
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import training as reference
@@ -52,25 +51,28 @@ def _rolled(logits, tokens, lengths):
     return _surprise(logits, tokens.roll(-1, dims=1))[torch.arange(tokens.shape[1]) < lengths[:, None]].mean()
 
 
-def _mean_of_means(logits, tokens, lengths):
-    losses, real = _pairs(logits, tokens), _real(tokens, lengths)
-    return ((losses * real).sum(1) / real.sum(1)).mean()
+def loss(kept=_real, reduced=lambda losses: losses.mean(), axis=-1):
+    """Of other targets, kept(tokens, lengths), by another measure, or with a softmax along another axis."""
+    return lambda logits, tokens, lengths: reduced(_pairs(logits, tokens, axis)[kept(tokens, lengths)])
 
 
-def _mean_with_zeros(logits, tokens, lengths):
-    """As `_mean_of_means`, where a text without targets counts as 0."""
-    losses, real = _pairs(logits, tokens), _real(tokens, lengths)
-    return ((losses * real).sum(1) / real.sum(1).clamp(min=1)).mean()
+def mean_of_means(least):
+    """A text has that many targets at least: with 1 a text without any counts as 0."""
+
+    def answer(logits, tokens, lengths):
+        losses, real = _pairs(logits, tokens), _real(tokens, lengths)
+        return ((losses * real).sum(1) / real.sum(1).clamp(min=least)).mean()
+
+    return answer
 
 
-def _mean_of_means_of_some(logits, tokens, lengths):
-    """As `_mean_of_means`, where a text without targets is left out."""
+def rows_with_targets(logits, tokens, lengths):
     losses, real = _pairs(logits, tokens), _real(tokens, lengths)
     return torch.stack([row[kept].mean() for row, kept in zip(losses, real) if kept.any()]).mean()
 
 
-def _weighted_means(logits, tokens, lengths):
-    """Right but for a text of one token, whose mean is that of no numbers at all."""
+def mean_of_no_numbers(logits, tokens, lengths):
+    """Right but for a text of one token."""
     losses, real = _pairs(logits, tokens), _real(tokens, lengths)
     return sum(row[kept].mean() * kept.sum() for row, kept in zip(losses, real)) / real.sum()
 
@@ -81,21 +83,25 @@ def _zero_as_padding(logits, tokens, lengths):
     return _pairs(logits, tokens)[targets != 0].mean()
 
 
-def _log_kept_finite(logits, tokens, lengths, least=1e-9, add=torch.add):
-    """Probabilities that no logarithm makes infinite: a small number is added, or (torch.clamp) is the least."""
-    p = logits[:, :-1].softmax(-1).gather(-1, tokens[:, 1:, None])[..., 0]
-    return -add(p, least)[_real(tokens, lengths)].log().mean()
+def log_of(kept_finite):
+    """By the logarithm of probabilities that went through `kept_finite`."""
+
+    def answer(logits, tokens, lengths):
+        p = logits[:, :-1].softmax(-1).gather(-1, tokens[:, 1:, None])[..., 0]
+        return -kept_finite(p)[_real(tokens, lengths)].log().mean()
+
+    return answer
 
 
-def _bounded(seen) -> bool:
-    """Whether a loss is what comes of a small number at the probabilities, whatever its size."""
-    smallest = [10.0**-digits for digits in range(4, 38)]
-    within = TOLERANCE[seen.args[0].dtype]
-    return any(
-        agree(seen.output, _log_kept_finite(*seen.args, least, add), within)
-        for least in smallest
-        for add in (torch.add, torch.clamp)
-    )
+def added(least):
+    return log_of(lambda p: p + least)
+
+
+def clamped(least):
+    return log_of(lambda p: p.clamp(min=least))
+
+
+SMALL = tuple(10.0**-digits for digits in range(4, 38))
 
 
 next_token_loss = Check(
@@ -112,45 +118,28 @@ next_token_loss = Check(
     misconceptions=wrong_answers(
         __file__,
         in_single_precision(reference.next_token_loss),
-        targets_not_shifted=_unshifted,
-        shifted_wrong_way=_shifted_back,
-        shifted_twice=_two_ahead,
-        rolled_round=_rolled,
-        padding_counts_as_text=lambda logits, tokens, lengths: _pairs(logits, tokens).mean(),
-        divided_by_all_positions_padding_too=lambda logits, tokens, lengths: (
+        unshifted=_unshifted,
+        shifted_back=_shifted_back,
+        two_ahead=_two_ahead,
+        rolled=_rolled,
+        padding_read=loss(lambda tokens, lengths: _real(tokens, lengths, tokens.shape[1])),
+        divided_by_all=lambda logits, tokens, lengths: (
             (_pairs(logits, tokens) * _real(tokens, lengths)).sum() / tokens[:, 1:].numel()
         ),
-        first_padding_token_target=lambda logits, tokens, lengths: _pairs(logits, tokens)[
-            _real(tokens, lengths, 1)
-        ].mean(),
-        last_real_token_no_target=lambda logits, tokens, lengths: (
-            lambda kept: (_pairs(logits, tokens) * kept).sum() / kept.sum()
-        )(_real(tokens, lengths, -1)),
-        mean_rows_means=Wrong(
-            _mean_of_means,
-            recognise=lambda seen: agree(seen.output, _mean_with_zeros(*seen.args), TOLERANCE[seen.args[0].dtype]),
-        ),
-        mean_rows_means_rows_with_targets=_mean_of_means_of_some,
-        mean_no_numbers=_weighted_means,
-        sum_instead_mean=lambda logits, tokens, lengths: _pairs(logits, tokens)[_real(tokens, lengths)].sum(),
-        softmax_over_positions=lambda logits, tokens, lengths: _pairs(logits, tokens, axis=1)[
-            _real(tokens, lengths)
-        ].mean(),
-        bits_instead_nats=lambda logits, tokens, lengths: (
-            _pairs(logits, tokens)[_real(tokens, lengths)].mean() / math.log(2)
-        ),
-        sign_forgotten=lambda logits, tokens, lengths: -_pairs(logits, tokens)[_real(tokens, lengths)].mean(),
-        perplexity=lambda logits, tokens, lengths: _pairs(logits, tokens)[_real(tokens, lengths)].mean().exp(),
-        logarithm_softmax=lambda logits, tokens, lengths: (
-            -logits[:, :-1].softmax(-1).gather(-1, tokens[:, 1:, None])[..., 0][_real(tokens, lengths)].log().mean()
-        ),
-        small_number_at_probabilities=Wrong(_log_kept_finite, recognise=_bounded),
-        token_0_taken_padding=_zero_as_padding,
-        padding_told_by_token_0_not_by_lengths=lambda logits, tokens, lengths: _pairs(logits, tokens)[
-            tokens[:, 1:] != 0
-        ].mean(),
-        longest_length_all_texts=lambda logits, tokens, lengths: _pairs(logits, tokens)[
-            _real(tokens, lengths.max().expand_as(lengths))
-        ].mean(),
+        first_padding=loss(lambda tokens, lengths: _real(tokens, lengths, 1)),
+        last_left_out=loss(lambda tokens, lengths: _real(tokens, lengths, -1)),
+        mean_of_means=Wrong(mean_of_means(0), variants=(mean_of_means(1),)),
+        rows_with_targets=rows_with_targets,
+        mean_of_no_numbers=mean_of_no_numbers,
+        summed=loss(reduced=lambda losses: losses.sum()),
+        over_positions=loss(axis=1),
+        bits=loss(reduced=lambda losses: losses.mean() / math.log(2)),
+        sign_forgotten=loss(reduced=lambda losses: -losses.mean()),
+        perplexity=loss(reduced=lambda losses: losses.mean().exp()),
+        log_of_softmax=log_of(lambda p: p),
+        small_number=Wrong(added(1e-9), variants=(*map(added, SMALL), *map(clamped, SMALL))),
+        zero_as_padding=_zero_as_padding,
+        padding_by_token_0=loss(lambda tokens, lengths: tokens[:, 1:] != 0),
+        longest_length=loss(lambda tokens, lengths: _real(tokens, lengths.max().expand_as(lengths))),
     ),
 )

@@ -29,11 +29,16 @@ def _on_another_axis(seen) -> bool:
     return any(other.shape == right.shape and torch.allclose(other, right, rtol=1e-3, atol=1e-4) for other in turned)
 
 
-def _stream(x, layers, step):
-    states = [x]
-    for layer in layers:
-        states.append(step(states[-1], layer, x))
-    return torch.stack(states)
+def stream(step=lambda now, f, first: now + f(now), told=lambda states: states):
+    """All states of the stream, by other steps, or told in another way."""
+
+    def answer(x, layers):
+        states = [x]
+        for layer in layers:
+            states.append(step(states[-1], layer, x))
+        return told(torch.stack(states))
+
+    return answer
 
 
 residual = Check(
@@ -50,25 +55,17 @@ residual = Check(
     misconceptions=wrong_answers(
         __file__,
         in_single_precision(reference.residual),
-        each_layer_replaces_stream=lambda x, layers: _stream(x, layers, lambda now, f, first: f(now)),
-        always_added_first_x=lambda x, layers: _stream(x, layers, lambda now, f, first: first + f(now)),
-        every_layer_reads_first_x=lambda x, layers: _stream(x, layers, lambda now, f, first: now + f(first)),
-        input_added_twice=lambda x, layers: _stream(x, layers, lambda now, f, first: now + first + f(now)),
-        subtracted_instead_added=lambda x, layers: _stream(x, layers, lambda now, f, first: now - f(now)),
-        half_each=lambda x, layers: _stream(x, layers, lambda now, f, first: (now + f(now)) / 2),
-        multiplied_instead_added=lambda x, layers: _stream(x, layers, lambda now, f, first: now * f(now)),
-        last_state_only=lambda x, layers: _stream(x, layers, lambda now, f, first: now + f(now))[-1],
-        without_input=lambda x, layers: _stream(x, layers, lambda now, f, first: now + f(now))[1:],
-        what_layers_add_not_stream=lambda x, layers: (
-            s := _stream(x, layers, lambda now, f, first: now + f(now)),
-            torch.cat([s[:1], s[1:] - s[:-1]]),
-        )[1],
-        one_tensor_every_place=lambda x, layers: (s := _stream(x, layers, lambda now, f, first: now + f(now)))[
-            -1:
-        ].expand_as(s),
-        states_stacked_on_another_axis_than=Wrong(
-            lambda x, layers: torch.stack(list(_stream(x, layers, lambda now, f, first: now + f(now))), dim=-3),
-            recognise=_on_another_axis,
-        ),
+        replaced=stream(lambda now, f, first: f(now)),
+        added_to_the_first=stream(lambda now, f, first: first + f(now)),
+        first_read=stream(lambda now, f, first: now + f(first)),
+        input_twice=stream(lambda now, f, first: now + first + f(now)),
+        subtracted=stream(lambda now, f, first: now - f(now)),
+        half_each=stream(lambda now, f, first: (now + f(now)) / 2),
+        multiplied=stream(lambda now, f, first: now * f(now)),
+        last_alone=stream(told=lambda states: states[-1]),
+        without_input=stream(told=lambda states: states[1:]),
+        added_alone=stream(told=lambda states: torch.cat([states[:1], states[1:] - states[:-1]])),
+        one_tensor=stream(told=lambda states: states[-1:].expand_as(states)),
+        another_axis=Wrong(stream(told=lambda states: torch.stack(list(states), dim=-3)), recognise=_on_another_axis),
     ),
 )

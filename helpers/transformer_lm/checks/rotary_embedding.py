@@ -106,8 +106,9 @@ def _coarse_angles(x, positions, base):
 
 
 def _turned_by_rounded_angles(seen) -> bool:
-    """In bfloat16: pairs that keep their lengths, and are turned by other angles than the right ones, but by no others than rounding leads to.
-    Which ones depends on the step that was rounded; the exponent, the frequency, the position and their product together make 2 % at most."""
+    """In bfloat16: pairs that keep their lengths, and are turned by other angles than the right ones, but by no others
+    than rounding leads to. Which ones depends on the step that was rounded; the exponent, the frequency, the position
+    and their product together make 2 % at most."""
     x, positions, base = seen.args
     got, right = seen.output.float().unflatten(-1, (-1, 2)), _turned(x.float(), positions, base).unflatten(-1, (-1, 2))
     same_lengths = torch.allclose(got.norm(dim=-1), right.norm(dim=-1), rtol=0.05, atol=0.05)

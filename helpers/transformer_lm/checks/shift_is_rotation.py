@@ -18,7 +18,8 @@ def _blocks(k, d, base, entries):
 
 
 def _row_counted_from_the_end(k, d, base):
-    """The block's angles from `sinusoidal_positions(abs(k) + 1, d, base)[k]`: of its |k| + 1 rows, number k is row 1 where k < 0."""
+    """The block's angles from `sinusoidal_positions(abs(k) + 1, d, base)[k]`: of its |k| + 1 rows, number k is row 1
+    where k < 0."""
     return _blocks(k if k >= 0 else 1, d, base, lambda c, s: [c, -s, s, c])
 
 
