@@ -139,7 +139,7 @@ decode_step = Check(
     misconceptions=wrong_answers(
         __file__,
         *slips(step, Scale.none, Scale.by_width, Scale.by_root_of_token_width, Mask.after_softmax),
-        *slips(step, Softmax.no_maximum, Softmax.maximum_of_hidden, Softmax.one_maximum),
+        *slips(step, Softmax.no_maximum, Softmax.maximum_of_hidden, Softmax.one_maximum, Mask.plus_infinity),
         position_off_by_one=step(start=lambda m: max(0, m - 1)),
         from_0_in_every_chunk=step(start=lambda m: 0),
         query_at_0=step(q=lambda t, split, at: turned(t, split, at - at[0])),

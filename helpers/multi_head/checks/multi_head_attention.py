@@ -351,6 +351,7 @@ MultiHeadAttention = Check(
         no_biases=layer(project=projected(lambda t, w: t @ w.weight.T)),
         transposed_weights=layer(project=projected(lambda t, w: t @ w.weight + w.bias)),
         transposed_values=layer(project=transposed_values),
+        queries_as_keys=layer(project=lambda self, q, k, v: (self.w_q(q), self.w_q(k), self.w_v(v))),
         keys_as_values=layer(project=lambda self, q, k, v: (self.w_q(q), self.w_k(k), self.w_k(v))),
         one_for_four=layer(linears=lambda d: linears(d, (4,))),
         one_for_three=layer(linears=lambda d: linears(d, (3, 1))),

@@ -98,7 +98,7 @@ multi_head_loop = Check(
         *slips(loop, Scale.none, Scale.by_width, Scale.by_root_of_token_width, Scale.after_softmax),
         *slips(loop, Mask.ignored, Mask.inverted, Mask.after_softmax, Mask.almost_zero, Mask.minus_100, Mask.causal),
         *slips(loop, Softmax.one_maximum, Softmax.no_maximum, Softmax.maximum_of_hidden, Softmax.powers_thrown_away),
-        *slips(loop, Softmax.clamped, Softmax.over_queries, Mask.visible_raised),
+        *slips(loop, Softmax.clamped, Softmax.over_queries, Mask.visible_raised, Mask.plus_infinity),
         *slips(loop, Sources.memory_ignored, Sources.values_from_x, Sources.memory_cut_off),
         in_single_precision(reference),
         by_root_of_d_over_h=loop(scale=lambda products, sizes: products / math.sqrt(sizes.d // sizes.h)),
