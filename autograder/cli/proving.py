@@ -120,8 +120,9 @@ def _prove_against(course, commit: str, units: list[str], only: str | None, muta
     found = differences(course, commit, units, only, mutants)
     for line in found:
         out.print(line, markup=False, soft_wrap=True, highlight=False)
-    out.print(f"against {commit}: {len(found)} differences")
-    raise typer.Exit(1 if found else 0)
+    new = sum(": only now: " in line for line in found)
+    out.print(f"against {commit}: {len(found) - new} differences, {new} only now")
+    raise typer.Exit(1 if len(found) > new else 0)
 
 
 @command()

@@ -30,22 +30,23 @@ def differences(course: Course, ref: str, units: list[str], only: str | None, mu
     """What differs from the commit `ref`, in lines for a reader."""
     commit = _git(course, "rev-parse", "--verify", f"{ref}^{{commit}}")
     with ThreadPoolExecutor(2) as pool:
-        before = pool.submit(_of_commit, course, commit, units, mutants)
+        before = pool.submit(_of_commit, course, commit, units, only, mutants)
         after = pool.submit(_of_tree, course.root, units, only, mutants)
         return [line for unit in units for line in _compared(before.result()[unit], after.result()[unit], only)]
 
 
-def _of_commit(course: Course, commit: str, units: list[str], mutants: bool) -> Record:
-    """What another commit's tree records: from an earlier run, or from a worktree made for it."""
+def _of_commit(course: Course, commit: str, units: list[str], only: str | None, mutants: bool) -> Record:
+    """What another commit's tree records: from an earlier run, or from a worktree made for it. Whole units are kept."""
     folder = Path(_git(course, "rev-parse", "--path-format=absolute", "--git-common-dir"), "attn-against")
     kept = {unit: folder / f"{commit[:16]}_{unit}{'_mutants' if mutants else ''}.json" for unit in units}
-    if missing := [unit for unit, path in kept.items() if not path.is_file()]:
-        folder.mkdir(exist_ok=True)
+    missing, found = [unit for unit, path in kept.items() if not path.is_file()], {}
+    if missing:
         with _worktree(course, commit) as tree:
-            found = _of_tree(tree, missing, None, mutants)
-        for unit in missing:
+            found = _of_tree(tree, missing, only, mutants)
+        folder.mkdir(exist_ok=True)
+        for unit in [] if only else missing:
             kept[unit].write_text(json.dumps(found[unit]), encoding="utf-8")
-    return {unit: json.loads(path.read_text(encoding="utf-8")) for unit, path in kept.items()}
+    return found | {unit: json.loads(kept[unit].read_text(encoding="utf-8")) for unit in units if unit not in found}
 
 
 @contextmanager
