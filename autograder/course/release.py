@@ -19,8 +19,6 @@ from autograder.sanitize_terminal import printable
 from helpers.engine import hints
 
 WHEEL = "attention_course-*.whl"
-PACKED_TOO = "engine/common_misconceptions", "engine/families/"
-"""What holds answers, outside of the rooms."""
 STUB = '''"""Packed, so that nobody reads an answer by accident."""
 {public}
 import helpers.packed
@@ -167,7 +165,7 @@ def is_packed(path: Path) -> bool:
     """Whether a file holds answers: references, checks and their hints do, pictures and the engine don't."""
     inside = path.relative_to(visibility.HELPERS)
     in_room = inside.parts[0] in dependencies.rooms() and not dependencies.is_picture(path)
-    told = in_room or inside.as_posix().startswith(PACKED_TOO)
+    told = in_room or path.is_relative_to(visibility.ANSWERS)
     return path.suffix in (".py", ".md") and path.name != "__init__.py" and told
 
 

@@ -10,6 +10,8 @@ from autograder.course.paths import PACKAGES, SYLLABUS
 from autograder.judge.config import JudgeConfig
 
 HELPERS = PACKAGES / "helpers"
+ANSWERS = HELPERS / "engine" / "answers"
+"""What answers are made of, outside of the rooms."""
 OFFERS = re.compile(r"^__all__ = \[", re.MULTILINE)
 COMPANIONS = ("hidden", "alternatives")  # folders of `autograder` with a file or a package for every unit
 
@@ -17,7 +19,7 @@ COMPANIONS = ("hidden", "alternatives")  # folders of `autograder` with a file o
 @cache
 def judge_config(unit: str) -> JudgeConfig:
     """What is within reach while this unit is graded."""
-    closed = [HELPERS / name.removeprefix("helpers.") for name in rooms_out_of_reach(unit)]
+    closed = [ANSWERS, *(HELPERS / name.removeprefix("helpers.") for name in rooms_out_of_reach(unit))]
     hidden = [*HELPERS.glob("*/checks"), *closed, PACKAGES / "autograder", PACKAGES / "solutions"]
     return JudgeConfig(
         unit=unit,
@@ -25,7 +27,7 @@ def judge_config(unit: str) -> JudgeConfig:
         hidden=tuple(sorted(map(str, hidden))),
         tests=(str(PACKAGES / "autograder" / "hidden"),),
         quiet=("helpers.check", "helpers.plots"),
-        out_of_reach=tuple(rooms_out_of_reach(unit)),
+        out_of_reach=("helpers.engine.answers", *rooms_out_of_reach(unit)),
         preload=("helpers", *_compiler(unit)),
         checks=("helpers.check", *checks_of(unit), f"autograder.hidden.{room(unit)}", *_compiler(unit)),
     )

@@ -2,8 +2,8 @@
 
 import torch
 
+from helpers.engine.answers.common_misconceptions import visible_mask
 from helpers.engine.cases import explicit_case, normal, random_case
-from helpers.engine.common_misconceptions import visible_mask
 from helpers.masking import peekers
 from helpers.masking.checks.combine_masks import any_mask
 from helpers.masking.checks.copy_without_mask import padded_targets, random_logits

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator
 
-from helpers.engine import common_misconceptions
+from helpers.engine.answers import common_misconceptions
 from helpers.engine.observe import observe
 
 

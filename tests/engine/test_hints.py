@@ -7,12 +7,12 @@ import zlib
 import pytest
 
 from autograder.course.standalone_source import splice
-from helpers.engine import families
+from helpers.engine import answers
+from helpers.engine.answers.scale import Scale
+from helpers.engine.answers.steps import attention
 from helpers.engine.cases import random_case
 from helpers.engine.check import Check
-from helpers.engine.families.scale import Scale
 from helpers.engine.hints import PACKED, Hint, hints_beside, keys_beside
-from helpers.engine.steps import attention
 from helpers.engine.wrong_answers import Slip, Wrong, slips, with_methods, wrong_answers
 from helpers.qkv_attention.attention import scaled_dot_product_attention
 
@@ -101,9 +101,9 @@ def test_a_slip_is_no_step():
     assert isinstance(next(slips(attention, Scale.none)), Wrong)
 
 
-@pytest.mark.parametrize("module", [info.name for info in pkgutil.iter_modules(families.__path__)])
+@pytest.mark.parametrize("module", [info.name for info in pkgutil.iter_modules(answers.__path__)])
 def test_every_slip_of_a_family_has_a_hint_and_every_hint_a_slip(module):
-    family = importlib.import_module(f"helpers.engine.families.{module}")
+    family = importlib.import_module(f"helpers.engine.answers.{module}")
     found = {
         key
         for one in vars(family).values()

@@ -359,6 +359,12 @@ def softmax(x, dim):
         "out of reach",
     ),
     cheat(
+        "reference_in_steps",
+        "the softmax of which wrong answers are made",
+        "from helpers.engine.answers.steps import softmax as real\ndef softmax(x, dim): return real(x, None, x)",
+        "out of reach",
+    ),
+    cheat(
         "reference_by_sys_modules",
         "a reference among the modules in memory",
         "import sys\ndef softmax(x, dim): return next(vars(m)['softmax'] for n, m in sys.modules.items() if "

@@ -130,7 +130,7 @@ def test_what_cannot_be_carried_over_is_handled_or_refused(function):
 
 
 def test_what_is_the_courses_own_is_carried_over_and_not_imported():
-    from helpers.engine import common_misconceptions
+    from helpers.engine.answers import common_misconceptions
     from helpers.qkv_attention.softmax import softmax as ours
 
     source = splice(lambda q, k, v: ours(common_misconceptions.attention(q, k, v, scale=1.0), -1), "answer")

@@ -2,9 +2,9 @@
 
 import math
 
+from helpers.engine.answers.common_misconceptions import EXACT
 from helpers.engine.cases import random_case
 from helpers.engine.check import Check, CheckGroup
-from helpers.engine.common_misconceptions import EXACT
 from helpers.engine.wrong_answers import wrong_answers
 
 from .. import variant_costs as reference

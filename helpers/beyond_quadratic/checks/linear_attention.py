@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
+from helpers.engine.answers.common_misconceptions import attention
 from helpers.engine.cases import Case, RandomArg, as_float64, explicit_case, normal, random_case
 from helpers.engine.check import Check, CheckGroup
-from helpers.engine.common_misconceptions import attention
 from helpers.engine.observe import Observation
 from helpers.engine.wrong_answers import Slip, Wrong, slips, wrong_answers
 

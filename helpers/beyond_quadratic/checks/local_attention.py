@@ -6,13 +6,13 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from helpers.engine.answers.common_misconceptions import power_before_division
+from helpers.engine.answers.mask import Mask
+from helpers.engine.answers.scale import Scale
+from helpers.engine.answers.softmax import Softmax
+from helpers.engine.answers.steps import attention
 from helpers.engine.cases import Case, explicit_case, normal, random_case, whole
 from helpers.engine.check import Check
-from helpers.engine.common_misconceptions import power_before_division
-from helpers.engine.families.mask import Mask
-from helpers.engine.families.scale import Scale
-from helpers.engine.families.softmax import Softmax
-from helpers.engine.steps import attention
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
 from .. import sparse

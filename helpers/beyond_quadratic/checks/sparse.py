@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from helpers.engine.cases import Case, RandomArg, normal, random_case
-from helpers.engine.check import Misconception
-from helpers.engine.common_misconceptions import (
+from helpers.engine.answers.common_misconceptions import (
     in_single_precision,
     written_for_one_batch_axis,
     written_without_a_batch,
 )
+from helpers.engine.answers.softmax import Softmax
+from helpers.engine.answers.steps import Attention, attend, attention
+from helpers.engine.cases import Case, RandomArg, normal, random_case
+from helpers.engine.check import Misconception
 from helpers.engine.compare import agree, tolerance
-from helpers.engine.families.softmax import Softmax
 from helpers.engine.hints import hint_for
 from helpers.engine.observe import Observation
-from helpers.engine.steps import Attention, attend, attention
 from helpers.engine.wrong_answers import Slip, Wrong
 
 

@@ -1,8 +1,8 @@
 """channel_attention: FLOPs of attention between patches, and between channels."""
 
+from helpers.engine.answers.common_misconceptions import EXACT
 from helpers.engine.cases import random_case
 from helpers.engine.check import Check
-from helpers.engine.common_misconceptions import EXACT
 from helpers.engine.wrong_answers import wrong_answers
 
 from .. import pattern_costs

@@ -1,8 +1,8 @@
 """crossover: the n at which attention costs as much as the rest of a layer."""
 
+from helpers.engine.answers.common_misconceptions import EXACT
 from helpers.engine.cases import explicit_case
 from helpers.engine.check import Check
-from helpers.engine.common_misconceptions import EXACT
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import costs

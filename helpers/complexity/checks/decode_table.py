@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from helpers.engine.common_misconceptions import EXACT
+from helpers.engine.answers.common_misconceptions import EXACT
 from helpers.engine.table_check import Table, column_sums
 from helpers.engine.wrong_answers import wrong_answers
 

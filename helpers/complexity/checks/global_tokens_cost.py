@@ -1,8 +1,8 @@
 """global_tokens_cost: FLOPs of windows of w keys with g global tokens beside the text."""
 
+from helpers.engine.answers.common_misconceptions import EXACT
 from helpers.engine.cases import random_case
 from helpers.engine.check import Check
-from helpers.engine.common_misconceptions import EXACT
 from helpers.engine.wrong_answers import wrong_answers
 
 from .. import pattern_costs

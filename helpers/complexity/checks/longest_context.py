@@ -4,9 +4,9 @@ import math
 
 import torch
 
+from helpers.engine.answers.common_misconceptions import EXACT
 from helpers.engine.cases import explicit_case
 from helpers.engine.check import Check
-from helpers.engine.common_misconceptions import EXACT
 from helpers.engine.requirements import exceeded_steps
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 

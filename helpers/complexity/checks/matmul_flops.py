@@ -2,9 +2,9 @@
 
 import torch
 
+from helpers.engine.answers.common_misconceptions import EXACT
 from helpers.engine.cases import random_case
 from helpers.engine.check import Check
-from helpers.engine.common_misconceptions import EXACT
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import costs

@@ -1,8 +1,8 @@
 """matmul_io: elements that a matrix product reads and writes."""
 
+from helpers.engine.answers.common_misconceptions import EXACT
 from helpers.engine.cases import random_case
 from helpers.engine.check import Check
-from helpers.engine.common_misconceptions import EXACT
 from helpers.engine.wrong_answers import wrong_answers
 
 from .. import costs

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from helpers.engine.answers.common_misconceptions import EXACT
 from helpers.engine.cases import random_case
-from helpers.engine.common_misconceptions import EXACT
 from helpers.engine.table_check import Table
 from helpers.engine.wrong_answers import wrong_answers
 

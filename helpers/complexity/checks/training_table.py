@@ -1,6 +1,6 @@
 """training_table: what one layer's forward pass over all tokens costs."""
 
-from helpers.engine.common_misconceptions import EXACT
+from helpers.engine.answers.common_misconceptions import EXACT
 from helpers.engine.table_check import Table, column_sums
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 

@@ -1,8 +1,8 @@
 """vit_windows: what full attention between the patches of a picture costs, and attention in windows of them."""
 
+from helpers.engine.answers.common_misconceptions import EXACT
 from helpers.engine.cases import random_case
 from helpers.engine.check import Check
-from helpers.engine.common_misconceptions import EXACT
 from helpers.engine.wrong_answers import wrong_answers
 
 from .. import pattern_costs

@@ -3,9 +3,9 @@
 import torch
 from torch import Generator, Tensor, nn
 
+from helpers.engine.answers.common_misconceptions import visible_mask
 from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check
-from helpers.engine.common_misconceptions import visible_mask
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 from helpers.multi_head.heads import MultiHeadAttention
 

@@ -3,9 +3,9 @@
 import math
 from collections.abc import Callable
 
+from helpers.engine.answers.common_misconceptions import NO_FUSED_ATTENTION, WHOLE, comes_as_float
 from helpers.engine.cases import Case, explicit_case, random_case
 from helpers.engine.check import Check, CheckGroup
-from helpers.engine.common_misconceptions import NO_FUSED_ATTENTION, WHOLE, comes_as_float
 from helpers.engine.observe import Observation
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
+from helpers.engine.answers.common_misconceptions import NO_FUSED_ATTENTION, in_single_precision
 from helpers.engine.cases import Case, random_case
 from helpers.engine.check import Check, CheckGroup
-from helpers.engine.common_misconceptions import NO_FUSED_ATTENTION, in_single_precision
 from helpers.engine.compare import TOLERANCE, agree
 from helpers.engine.observe import Observation, observe
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers

@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from helpers.engine.answers.common_misconceptions import NO_FUSED_ATTENTION, power_before_division
 from helpers.engine.cases import Case, RandomArg, explicit_case, normal, random_case
 from helpers.engine.check import Behaviour, Check
-from helpers.engine.common_misconceptions import NO_FUSED_ATTENTION, power_before_division
 from helpers.engine.observe import Observation
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 

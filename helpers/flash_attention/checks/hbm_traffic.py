@@ -4,9 +4,9 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
+from helpers.engine.answers.common_misconceptions import EXACT, WHOLE, comes_as_float
 from helpers.engine.cases import random_case
 from helpers.engine.check import Check, CheckGroup
-from helpers.engine.common_misconceptions import EXACT, WHOLE, comes_as_float
 from helpers.engine.wrong_answers import wrong_answers
 
 from .. import traffic as reference

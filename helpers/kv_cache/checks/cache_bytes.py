@@ -1,8 +1,8 @@
 """Bytes of the keys and values of a model."""
 
+from helpers.engine.answers.common_misconceptions import EXACT, WHOLE, comes_as_float
 from helpers.engine.cases import Case, explicit_case, random_case
 from helpers.engine.check import Check
-from helpers.engine.common_misconceptions import EXACT, WHOLE, comes_as_float
 from helpers.engine.wrong_answers import wrong_answers
 
 from .. import decoding_cost as reference

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
+from helpers.engine.answers.common_misconceptions import EXACT, WHOLE, comes_as_float
 from helpers.engine.cases import random_case
 from helpers.engine.check import Check
-from helpers.engine.common_misconceptions import EXACT, WHOLE, comes_as_float
 from helpers.engine.wrong_answers import wrong_answers
 
 from .. import decoding_cost as reference

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
+from helpers.engine.answers.mask import Mask
+from helpers.engine.answers.scale import Scale
+from helpers.engine.answers.softmax import Softmax
+from helpers.engine.answers.steps import Attention, Sizes, attend
 from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check
 from helpers.engine.drivers import unpack, watch
-from helpers.engine.families.mask import Mask
-from helpers.engine.families.scale import Scale
-from helpers.engine.families.softmax import Softmax
-from helpers.engine.steps import Attention, Sizes, attend
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 from helpers.transformer_lm.positions import rotary_embedding
 

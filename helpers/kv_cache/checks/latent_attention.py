@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from helpers.engine.answers.common_misconceptions import NO_FUSED_ATTENTION, in_single_precision
+from helpers.engine.answers.scale import Scale
+from helpers.engine.answers.softmax import Softmax
+from helpers.engine.answers.steps import Attention, Sizes, attend
 from helpers.engine.cases import Case, explicit_case, normal
 from helpers.engine.check import Check, Property
-from helpers.engine.common_misconceptions import NO_FUSED_ATTENTION, in_single_precision
-from helpers.engine.families.scale import Scale
-from helpers.engine.families.softmax import Softmax
-from helpers.engine.steps import Attention, Sizes, attend
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
 from ..latent_attention import latent_attention as reference

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from helpers.engine.answers.scale import Scale
+from helpers.engine.answers.steps import Attention, attend
 from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check
 from helpers.engine.compare import Message
 from helpers.engine.drivers import unpack, watch
-from helpers.engine.families.scale import Scale
-from helpers.engine.steps import Attention, attend
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
 from .. import decoding

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from helpers.engine.answers.common_misconceptions import WHOLE, comes_as_float
 from helpers.engine.cases import Case, RandomArg, as_float64, explicit_case, random_case
 from helpers.engine.check import Check, CheckGroup, Property
-from helpers.engine.common_misconceptions import WHOLE, comes_as_float
 from helpers.engine.observe import Observation
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 

@@ -3,14 +3,14 @@
 import torch
 from torch import Tensor
 
+from helpers.engine.answers.scale import Scale
+from helpers.engine.answers.softmax import Softmax
+from helpers.engine.answers.steps import Attention, attend, below_all
 from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check
 from helpers.engine.compare import Message, agree, tolerance
 from helpers.engine.drivers import call, watch
-from helpers.engine.families.scale import Scale
-from helpers.engine.families.softmax import Softmax
 from helpers.engine.observe import Observation
-from helpers.engine.steps import Attention, attend, below_all
 from helpers.engine.wrong_answers import Wrong, slips, with_methods, wrong_answers
 
 from .. import sliding_cache as reference

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import torch
 from torch import Generator, Tensor
 
+from helpers.engine.answers.common_misconceptions import in_single_precision
 from helpers.engine.cases import RandomArg, explicit_case, normal
 from helpers.engine.check import Check
-from helpers.engine.common_misconceptions import in_single_precision
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from ..targets import next_token_loss as reference

@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from helpers.engine.answers.common_misconceptions import in_single_precision, visible_mask
 from helpers.engine.cases import explicit_case, normal
 from helpers.engine.check import Check
-from helpers.engine.common_misconceptions import in_single_precision, visible_mask
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from ..masked_attention import mask_then_renormalise as reference

@@ -6,11 +6,11 @@ from collections.abc import Callable
 import torch
 from torch import Generator, Tensor
 
+from helpers.engine.answers.common_misconceptions import visible_mask
+from helpers.engine.answers.steps import below_all
 from helpers.engine.cases import RandomArg, explicit_case, normal
 from helpers.engine.check import Check
-from helpers.engine.common_misconceptions import visible_mask
 from helpers.engine.compare import agree, tolerance
-from helpers.engine.steps import below_all
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from ..masked_attention import masked_softmax as reference

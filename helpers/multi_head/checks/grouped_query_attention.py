@@ -8,12 +8,12 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from helpers.engine.answers.common_misconceptions import NO_FUSED_ATTENTION, in_single_precision, power_before_division
+from helpers.engine.answers.scale import Scale
+from helpers.engine.answers.softmax import Softmax
+from helpers.engine.answers.steps import Attention, Sizes, attend
 from helpers.engine.cases import RandomArg, explicit_case, normal, on_levels, random_case
 from helpers.engine.check import Check
-from helpers.engine.common_misconceptions import NO_FUSED_ATTENTION, in_single_precision, power_before_division
-from helpers.engine.families.scale import Scale
-from helpers.engine.families.softmax import Softmax
-from helpers.engine.steps import Attention, Sizes, attend
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
 from ..grouped_query import grouped_query_attention as reference

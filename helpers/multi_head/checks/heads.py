@@ -4,10 +4,10 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
+from helpers.engine.answers.common_misconceptions import visible_mask
+from helpers.engine.answers.steps import by_root_of_width
 from helpers.engine.cases import RandomArg, normal
 from helpers.engine.check import Misconception, Property
-from helpers.engine.common_misconceptions import visible_mask
-from helpers.engine.steps import by_root_of_width
 
 ROUNDING = {torch.float32: (1e-4, 2e-4)}  # large scores cost digits, and the outputs are of size 1 to 10
 

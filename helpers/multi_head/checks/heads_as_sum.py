@@ -5,9 +5,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from helpers.engine.answers.common_misconceptions import in_single_precision
 from helpers.engine.cases import Case, explicit_case, normal
 from helpers.engine.check import Check
-from helpers.engine.common_misconceptions import in_single_precision
 from helpers.engine.compare import agree, tolerance
 from helpers.engine.observe import Observation
 from helpers.engine.wrong_answers import Wrong, wrong_answers

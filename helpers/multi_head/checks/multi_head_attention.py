@@ -10,16 +10,16 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 from torch.utils._pytree import tree_map
 
+from helpers.engine.answers.common_misconceptions import in_single_precision, visible_mask
+from helpers.engine.answers.mask import Mask
+from helpers.engine.answers.scale import Scale
+from helpers.engine.answers.softmax import Softmax
+from helpers.engine.answers.steps import Attention, Sizes, attend
 from helpers.engine.cases import Case, RandomArg, explicit_case, normal
 from helpers.engine.check import Check
-from helpers.engine.common_misconceptions import in_single_precision, visible_mask
 from helpers.engine.compare import Message, agree, in_float64, tolerance
 from helpers.engine.drivers import Stopped, call
-from helpers.engine.families.mask import Mask
-from helpers.engine.families.scale import Scale
-from helpers.engine.families.softmax import Softmax
 from helpers.engine.observe import Observation, observe
-from helpers.engine.steps import Attention, Sizes, attend
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
 from ..heads import MultiHeadAttention as Reference

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from helpers.engine.answers.common_misconceptions import NO_FUSED_ATTENTION, in_single_precision, visible_mask
+from helpers.engine.answers.mask import Mask
+from helpers.engine.answers.scale import Scale
+from helpers.engine.answers.softmax import Softmax
+from helpers.engine.answers.steps import Attention, Sizes, attend
 from helpers.engine.cases import Case, RandomArg, explicit_case, normal
 from helpers.engine.check import Check
-from helpers.engine.common_misconceptions import NO_FUSED_ATTENTION, in_single_precision, visible_mask
-from helpers.engine.families.mask import Mask
-from helpers.engine.families.scale import Scale
-from helpers.engine.families.softmax import Softmax
-from helpers.engine.steps import Attention, Sizes, attend
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
 from ..heads import multi_head_loop as reference

@@ -2,9 +2,9 @@
 
 import torch
 
+from helpers.engine.answers.common_misconceptions import in_single_precision
 from helpers.engine.cases import random_case
 from helpers.engine.check import Check
-from helpers.engine.common_misconceptions import in_single_precision
 from helpers.engine.wrong_answers import wrong_answers
 
 from ..heads import split_heads as reference

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import torch
 from torch import Generator, Tensor
 
+from helpers.engine.answers.common_misconceptions import in_single_precision
 from helpers.engine.cases import Case, RandomArg, as_float64, explicit_case, random_case
 from helpers.engine.check import Behaviour, Check, CheckGroup
-from helpers.engine.common_misconceptions import in_single_precision
 from helpers.engine.observe import Observation
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 

@@ -6,19 +6,19 @@ from collections.abc import Callable
 import torch
 from torch import Generator, Tensor
 
-from helpers.engine.cases import RandomArg, explicit_case, on_levels, random_case, whole
-from helpers.engine.check import Behaviour, Check, CheckGroup
-from helpers.engine.common_misconceptions import (
+from helpers.engine.answers.common_misconceptions import (
     NO_FUSED_ATTENTION,
     axes_of_size_1_dropped,
     constant_in_the_denominator,
     in_single_precision,
 )
-from helpers.engine.families.scale import Scale
-from helpers.engine.families.softmax import Softmax
-from helpers.engine.families.table import Table
+from helpers.engine.answers.scale import Scale
+from helpers.engine.answers.softmax import Softmax
+from helpers.engine.answers.steps import attention
+from helpers.engine.answers.table import Table
+from helpers.engine.cases import RandomArg, explicit_case, on_levels, random_case, whole
+from helpers.engine.check import Behaviour, Check, CheckGroup
 from helpers.engine.observe import Observation
-from helpers.engine.steps import attention
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
 from .. import parallel

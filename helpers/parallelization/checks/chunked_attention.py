@@ -7,20 +7,20 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from helpers.engine.cases import Case, RandomArg, explicit_case, on_levels, random_case, whole
-from helpers.engine.check import Behaviour, Check, CheckGroup, Property
-from helpers.engine.common_misconceptions import (
+from helpers.engine.answers.common_misconceptions import (
     NO_FUSED_ATTENTION,
     axes_of_size_1_dropped,
     constant_in_the_denominator,
     in_single_precision,
 )
+from helpers.engine.answers.scale import Scale
+from helpers.engine.answers.softmax import Softmax
+from helpers.engine.answers.steps import attention
+from helpers.engine.cases import Case, RandomArg, explicit_case, on_levels, random_case, whole
+from helpers.engine.check import Behaviour, Check, CheckGroup, Property
 from helpers.engine.compare import agree, tolerance
 from helpers.engine.drivers import watch
-from helpers.engine.families.scale import Scale
-from helpers.engine.families.softmax import Softmax
 from helpers.engine.observe import Observation
-from helpers.engine.steps import attention
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
 from .. import parallel

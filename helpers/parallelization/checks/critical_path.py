@@ -3,9 +3,9 @@
 import math
 from collections.abc import Callable
 
+from helpers.engine.answers.common_misconceptions import EXACT
 from helpers.engine.cases import random_case
 from helpers.engine.check import Check, CheckGroup
-from helpers.engine.common_misconceptions import EXACT
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import schedules

@@ -1,8 +1,8 @@
 """The check of `forward_passes`: how often a model runs in training, and in writing."""
 
+from helpers.engine.answers.common_misconceptions import EXACT
 from helpers.engine.cases import explicit_case
 from helpers.engine.check import Check
-from helpers.engine.common_misconceptions import EXACT
 from helpers.engine.wrong_answers import wrong_answers
 
 from .. import schedules

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from helpers.engine.answers.common_misconceptions import EXACT, axes_of_size_1_dropped
 from helpers.engine.cases import random_case
 from helpers.engine.check import Check, CheckGroup, Property
-from helpers.engine.common_misconceptions import EXACT, axes_of_size_1_dropped
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import schedules

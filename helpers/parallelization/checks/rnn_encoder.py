@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from helpers.engine.answers.common_misconceptions import axes_of_size_1_dropped, in_single_precision
 from helpers.engine.cases import explicit_case, random_case, whole
 from helpers.engine.check import Check, Property
-from helpers.engine.common_misconceptions import axes_of_size_1_dropped, in_single_precision
 from helpers.engine.compare import agree, tolerance
 from helpers.engine.observe import Observation, observe
 from helpers.engine.wrong_answers import Wrong, wrong_answers

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import torch
 
+from helpers.engine.answers.common_misconceptions import in_single_precision
 from helpers.engine.cases import random_case
 from helpers.engine.check import Check
-from helpers.engine.common_misconceptions import in_single_precision
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import attention

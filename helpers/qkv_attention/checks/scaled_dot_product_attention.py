@@ -6,13 +6,17 @@ from collections.abc import Callable
 import torch
 from torch import Generator, Tensor
 
+from helpers.engine.answers.common_misconceptions import (
+    NO_FUSED_ATTENTION,
+    axes_of_size_1_dropped,
+    constant_in_the_denominator,
+)
+from helpers.engine.answers.scale import Scale
+from helpers.engine.answers.softmax import Softmax
+from helpers.engine.answers.steps import Attention, attend, attention
+from helpers.engine.answers.table import Table
 from helpers.engine.cases import RandomArg, explicit_case, normal, on_levels, random_case
 from helpers.engine.check import Check
-from helpers.engine.common_misconceptions import NO_FUSED_ATTENTION, axes_of_size_1_dropped, constant_in_the_denominator
-from helpers.engine.families.scale import Scale
-from helpers.engine.families.softmax import Softmax
-from helpers.engine.families.table import Table
-from helpers.engine.steps import Attention, attend, attention
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
 from ..attention import scaled_dot_product_attention as reference

@@ -5,9 +5,13 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from helpers.engine.answers.common_misconceptions import (
+    axes_of_size_1_dropped,
+    in_single_precision,
+    power_before_division,
+)
 from helpers.engine.cases import Case, random_case
 from helpers.engine.check import Check, CheckGroup, Misconception
-from helpers.engine.common_misconceptions import axes_of_size_1_dropped, in_single_precision, power_before_division
 from helpers.engine.compare import agree, tolerance
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 

@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Generator
 
+from helpers.engine.answers.common_misconceptions import in_single_precision
 from helpers.engine.cases import Case, RandomArg, explicit_case, normal, random_case
 from helpers.engine.check import Check, CheckGroup
-from helpers.engine.common_misconceptions import in_single_precision
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import layers as reference

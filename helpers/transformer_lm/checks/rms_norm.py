@@ -2,8 +2,8 @@
 
 import torch
 
+from helpers.engine.answers.common_misconceptions import in_single_precision
 from helpers.engine.check import Check
-from helpers.engine.common_misconceptions import in_single_precision
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import layers as reference

@@ -2,8 +2,8 @@
 
 import torch
 
-from ..steps import below_all
 from ..wrong_answers import Slip
+from .steps import below_all
 
 LIMITS = (20.0, 30.0, 40.0, 50.0, 60.0, 64.0, 70.0, 80.0, 85.0, 88.0, 90.0, 100.0)
 """At which scores are clamped, so that no exponential overflows."""

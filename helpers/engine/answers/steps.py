@@ -1,4 +1,4 @@
-"""Attention in named steps. A wrong answer is the right one with a step changed (see families/), and two slips at once
+"""Attention in named steps. A wrong answer is the right one with a step changed, and two slips at once
 are two.
 
 An exercise brings an adapter: a dataclass with the steps that its own form adds, and a function that builds the answer

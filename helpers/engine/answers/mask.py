@@ -2,8 +2,8 @@
 
 import torch
 
-from ..steps import below_all
 from ..wrong_answers import Slip
+from .steps import below_all
 
 
 def _filled_with(score):

@@ -9,12 +9,12 @@ import torch
 from torch import Generator, Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
-from .cases import RandomArg
-from .compare import TOLERANCE, agree, in_float64, tolerance
-from .misconceptions import Misconception
-from .observe import Observation
-from .requirements import Property
-from .wrong_answers import Wrong, wrong_answers
+from ..cases import RandomArg
+from ..compare import TOLERANCE, agree, in_float64, tolerance
+from ..misconceptions import Misconception
+from ..observe import Observation
+from ..requirements import Property
+from ..wrong_answers import Wrong, wrong_answers
 
 NO_FUSED_ATTENTION = (
     "scaled_dot_product",
