@@ -3,16 +3,28 @@
 can."""
 
 import contextlib
+import json
 import linecache
 import zlib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+PACKED = "packed.bin"
+"""The file of a folder that holds the texts of its modules and hints, by their names."""
+
+
+@cache
+def texts(folder: Path) -> dict[str, str]:
+    """What is packed in a folder."""
+    return json.loads(zlib.decompress((folder / PACKED).read_bytes()))
 
 
 def unpack(module: dict[str, Any]) -> None:
     """Fills the namespace of a module from the packed file beside it."""
-    text = zlib.decompress(Path(module["__file__"]).with_suffix(".bin").read_bytes()).decode()
+    path = Path(module["__file__"])
+    text = texts(path.parent)[path.name]
     name = f"<{module['__name__']}>"
     with _readable(name, text):
         exec(compile(text, name, "exec", dont_inherit=True), module)

@@ -3,6 +3,7 @@ licence; no solution, no hidden case, nothing of the grader. References and chec
 
 import ast
 import hashlib
+import json
 import re
 import shutil
 import tempfile
@@ -13,10 +14,10 @@ from pathlib import Path
 
 from autograder import notebooks
 from autograder.course import dependencies, repository_url, visibility
+from autograder.course.packed_module import PACKED
 from autograder.course.paths import LITTER, PACKAGES, Course
 from autograder.errors import BAD_INPUT, CourseError
 from autograder.sanitize_terminal import printable
-from helpers.engine import hints
 
 WHEEL = "attention_course-*.whl"
 STUB = '''"""Packed, so that nobody reads an answer by accident."""
@@ -123,6 +124,7 @@ def _wheel(course: Course, units: list[str], build: Path, new: Path) -> Path:
     for path in _with_data(files):
         digest.update(f"\0{path.relative_to(PACKAGES)}\0".encode() + path.read_bytes())
         _put(path, build)
+    _pack([path for path in _with_data(files) if is_packed(path)], build)
     shutil.copy(PACKAGES / "autograder" / "course" / "packed_module.py", build / "helpers" / "packed.py")
     shutil.copy(course.root / "LICENSE", build)
     (build / "pyproject.toml").write_text(_project(course, int(digest.hexdigest(), 16) % 10**6), encoding="utf-8")
@@ -153,12 +155,16 @@ def _put(path: Path, build: Path) -> None:
     if not is_packed(path):
         shutil.copyfile(path, target)
         return
-    text = path.read_text(encoding="utf-8")
-    if path.suffix == ".md":
-        target.with_suffix(hints.PACKED).write_bytes(zlib.compress(text.encode(), 9))
-        return
-    target.write_text(STUB.format(public=_public(text)), encoding="utf-8")
-    target.with_suffix(".bin").write_bytes(zlib.compress(text.encode(), 9))
+    if path.suffix == ".py":
+        target.write_text(STUB.format(public=_public(path.read_text(encoding="utf-8"))), encoding="utf-8")
+
+
+def _pack(paths: list[Path], build: Path) -> None:
+    """The texts of modules and hints, a file a folder: many small ones would take more room together."""
+    for folder in {path.parent for path in paths}:
+        texts = {path.name: path.read_text(encoding="utf-8") for path in paths if path.parent == folder}
+        packed = zlib.compress(json.dumps(texts, ensure_ascii=False).encode(), 9)
+        (build / folder.relative_to(PACKAGES) / PACKED).write_bytes(packed)
 
 
 def is_packed(path: Path) -> bool:

@@ -1,13 +1,11 @@
 """The names and hints of wrong answers: Markdown beside the check, `## key: name` and below it the hint."""
 
 import re
-import zlib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 HEADING = re.compile(r"^## (\w+): (.+)\n", re.MULTILINE)
-PACKED = ".md.bin"
 
 
 @dataclass(frozen=True)
@@ -38,9 +36,20 @@ def keys_beside(module_file: str) -> list[str]:
 
 def _text(module_file: Path) -> str:
     """The file as it is, or packed as in a class's wheel; "" where there is none that can be read."""
-    plain, packed = module_file.with_suffix(".md"), module_file.with_suffix(PACKED)
+    path = module_file.with_suffix(".md")
     try:
-        data = plain.read_bytes() if plain.is_file() else zlib.decompress(packed.read_bytes())
-        return data.decode().replace("\r\n", "\n") + "\n"
-    except (OSError, ValueError, zlib.error):
+        return path.read_text(encoding="utf-8") + "\n"
+    except FileNotFoundError:
+        return _packed(path)
+    except (OSError, ValueError):
+        return ""
+
+
+def _packed(path: Path) -> str:
+    """From the wheel for a class, which `attn release` makes."""
+    try:
+        from helpers.packed import texts  # is there in that wheel only
+
+        return texts(path.parent)[path.name] + "\n"
+    except (ImportError, OSError, LookupError):
         return ""

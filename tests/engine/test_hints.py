@@ -1,26 +1,31 @@
 """Names and hints beside checks: packed or not, of a spoilt file none; each slip of a family has one."""
 
 import importlib
+import json
 import pkgutil
+import sys
 import zlib
 
 import pytest
 
+from autograder.course import packed_module
 from autograder.course.standalone_source import splice
 from helpers.engine import answers
 from helpers.engine.answers.scale import Scale
 from helpers.engine.answers.steps import attention
 from helpers.engine.cases import random_case
 from helpers.engine.check import Check
-from helpers.engine.hints import PACKED, Hint, hints_beside, keys_beside
+from helpers.engine.hints import Hint, hints_beside, keys_beside
 from helpers.engine.wrong_answers import Slip, Wrong, slips, with_methods, wrong_answers
 from helpers.qkv_attention.attention import scaled_dot_product_attention
 
 TEXT = "## none: no scale\nDivide by\n√d.\n\n## twice: two scales\nOne is enough.\n"
 
+FAMILIES = [info.name for info in pkgutil.iter_modules(answers.__path__) if info.name != "common_misconceptions"]
 
-def _beside(folder, data: bytes, name: str = "a.md") -> str:
-    (folder / name).write_bytes(data)
+
+def _beside(folder, data: bytes) -> str:
+    (folder / "a.md").write_bytes(data)
     hints_beside.cache_clear()
     return str(folder / "a.py")
 
@@ -28,8 +33,15 @@ def _beside(folder, data: bytes, name: str = "a.md") -> str:
 def test_a_hint_is_a_heading_and_the_lines_below_it(tmp_path):
     expected = {"none": Hint("no scale", "Divide by √d."), "twice": Hint("two scales", "One is enough.")}
     assert hints_beside(_beside(tmp_path, TEXT.encode())) == expected
-    (tmp_path / "a.md").unlink()
-    assert hints_beside(_beside(tmp_path, zlib.compress(TEXT.encode()), f"a{PACKED}")) == expected
+
+
+def test_hints_in_a_wheel_are_packed(tmp_path, monkeypatch):
+    (tmp_path / packed_module.PACKED).write_bytes(zlib.compress(json.dumps({"a.md": TEXT}).encode()))
+    hints_beside.cache_clear()
+    assert hints_beside(str(tmp_path / "a.py")) == {}
+    monkeypatch.setitem(sys.modules, "helpers.packed", packed_module)
+    hints_beside.cache_clear()
+    assert hints_beside(str(tmp_path / "a.py"))["none"] == Hint("no scale", "Divide by √d.")
 
 
 @pytest.mark.parametrize(
@@ -101,7 +113,7 @@ def test_a_slip_is_no_step():
     assert isinstance(next(slips(attention, Scale.none)), Wrong)
 
 
-@pytest.mark.parametrize("module", [info.name for info in pkgutil.iter_modules(answers.__path__)])
+@pytest.mark.parametrize("module", FAMILIES)
 def test_every_slip_of_a_family_has_a_hint_and_every_hint_a_slip(module):
     family = importlib.import_module(f"helpers.engine.answers.{module}")
     found = {
