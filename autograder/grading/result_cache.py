@@ -39,7 +39,7 @@ COURSE = ("helpers", "autograder/hidden")
 @cache
 def grader_version() -> str:
     """A hash of all sources that decide a score in any unit, and of the versions of what computes it."""
-    return _hash([*_sources(GRADER), *_sources(COURSE)])
+    return _hash([*_sources(GRADER), *_sources(COURSE), *_sources(COURSE, "*.md")])
 
 
 @cache
@@ -48,8 +48,8 @@ def unit_version(unit: str, imported: frozenset[Path] = frozenset()) -> str:
     return _hash([*_sources(GRADER), *dependencies.score_dependencies(unit, imported)])
 
 
-def _sources(parts: tuple[str, ...]) -> list[Path]:
-    found = (path for part in parts for path in [PACKAGES / part, *(PACKAGES / part).rglob("*.[pm][yd]")])
+def _sources(parts: tuple[str, ...], pattern: str = "*.py") -> list[Path]:
+    found = (path for part in parts for path in [PACKAGES / part, *(PACKAGES / part).rglob(pattern)])
     return sorted(path for path in found if path.is_file())
 
 

@@ -259,8 +259,9 @@ def test_products_in_the_launcher_are_forbidden():
 def test_an_unmasked_tail_is_named_whatever_the_size_of_the_tiles():
     misconception = next(m for m in check.triton_forward.misconceptions if m.name == "tiles read without a mask")
     source = splice(misconception.function, "triton_forward")
-    assert "causal, tiles," in source
-    source = source.replace("causal, tiles,", "causal, (64, 64),")
+    begin = "    (b, h, n, d), m = "
+    assert source.count(begin) == 1
+    source = source.replace(begin, f"    block_q = block_k = 64\n{begin}")
     score = check.triton_forward(_from_a_cell(source, "triton_forward"), points=4, seed=0)
     assert score <= 0.5 and score.diagnosis == misconception.name and "past the end of `k_ptr`" in score.message
 
