@@ -70,9 +70,7 @@ def _git(course: Course, *words: str) -> str:
 def _of_tree(tree: Path, units: list[str], only: str | None, mutants: bool) -> Record:
     """What the course in a folder records, in a process of its own that imports nothing of this one."""
     env = {**os.environ, "PYTHONPATH": str(tree), "ATTENTION_COURSE_ORDER": "1", "PYTHONHASHSEED": "1"}
-    older = (tree / "autograder" / "proofs" / "against.py").exists()  # this module's name in commits before it moved
-    module = "autograder.proofs.against" if older else __spec__.name
-    command = [sys.executable, "-m", module, json.dumps([units, only, mutants])]
+    command = [sys.executable, "-m", __spec__.name, json.dumps([units, only, mutants])]
     done = subprocess.run(command, cwd=tree, env=env, stdout=subprocess.PIPE)
     if done.returncode:
         raise CourseError(f"{tree}: its cards could not be made (see above)")
