@@ -1,6 +1,7 @@
 """The names and hints of wrong answers: Markdown beside the check, `## key: name` and below it the hint."""
 
 import re
+import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -46,10 +47,9 @@ def _text(module_file: Path) -> str:
 
 
 def _packed(path: Path) -> str:
-    """From the wheel for a class, which `attn release` makes."""
+    """From the wheel for a class (`attn release` makes it), in which `helpers.packed` has unpacked the check."""
+    packed = sys.modules.get("helpers.packed")
     try:
-        from helpers.packed import texts  # is there in that wheel only
-
-        return texts(path.parent)[path.name] + "\n"
-    except (ImportError, OSError, LookupError):
+        return packed.texts(path.parent)[path.name] + "\n" if packed else ""
+    except (OSError, LookupError):
         return ""
