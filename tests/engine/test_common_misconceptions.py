@@ -1,4 +1,4 @@
-"""What wrong answers are made of: each knob of `slips.attention` changes one thing; masks leave rows as promised."""
+"""What wrong answers are made of: each step of `attention` changes one thing; masks leave rows as promised."""
 
 import ast
 from pathlib import Path
@@ -9,6 +9,9 @@ import torch.nn.functional as F
 from torch import Generator
 
 from helpers.engine.answers import common_misconceptions
+from helpers.engine.answers.scale import Scale
+from helpers.engine.answers.softmax import Softmax
+from helpers.engine.answers.steps import attention
 from helpers.engine.observe import observe
 
 
@@ -23,20 +26,16 @@ def some_qkv():
 def test_without_a_slip_it_is_attention():
     q, k, v = some_qkv()
     mask = torch.ones(5, 7, dtype=torch.bool).tril(2)
-    assert torch.allclose(common_misconceptions.attention(q, k, v), F.scaled_dot_product_attention(q, k, v))
-    assert torch.allclose(
-        common_misconceptions.attention(q, k, v, mask=mask), F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-    )
+    assert torch.allclose(attention()(q, k, v), F.scaled_dot_product_attention(q, k, v))
+    assert torch.allclose(attention()(q, k, v, mask), F.scaled_dot_product_attention(q, k, v, attn_mask=mask))
 
 
 def test_scale_and_axis_are_what_they_say():
     q, k, v = some_qkv()
-    assert torch.allclose(
-        common_misconceptions.attention(q, k, v, scale=1.0), F.scaled_dot_product_attention(q, k, v, scale=1.0)
-    )
+    assert torch.allclose(attention(**Scale.none.steps)(q, k, v), F.scaled_dot_product_attention(q, k, v, scale=1.0))
     ones = torch.ones(2, 7, 1, dtype=torch.float64)
     assert torch.allclose(
-        common_misconceptions.attention(q, k, ones, axis=-2).sum(-2), 7 * torch.ones(2, 1, dtype=torch.float64)
+        attention(**Softmax.over_queries.steps)(q, k, ones).sum(-2), 7 * torch.ones(2, 1, dtype=torch.float64)
     )
 
 

@@ -130,15 +130,15 @@ def test_what_cannot_be_carried_over_is_handled_or_refused(function):
 
 
 def test_what_is_the_courses_own_is_carried_over_and_not_imported():
-    from helpers.engine.answers import common_misconceptions
+    from helpers.engine.answers import steps
     from helpers.qkv_attention.softmax import softmax as ours
 
-    source = splice(lambda q, k, v: ours(common_misconceptions.attention(q, k, v, scale=1.0), -1), "answer")
+    source = splice(lambda q, k, v: ours(steps.attend(steps.Attention(), q, k, v)[0], -1), "answer")
     space = {}
     exec(source, space)
     q, k, v = torch.randn(3, 2, 4)
     assert "helpers" not in source
-    torch.testing.assert_close(space["answer"](q, k, v), ours(common_misconceptions.attention(q, k, v, scale=1.0), -1))
+    torch.testing.assert_close(space["answer"](q, k, v), ours(steps.attend(steps.Attention(), q, k, v)[0], -1))
 
 
 def test_a_definition_is_replaced_and_the_rest_of_the_cell_stays():

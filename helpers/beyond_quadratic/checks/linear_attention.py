@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
-from helpers.engine.answers.common_misconceptions import attention
+from helpers.engine.answers.steps import attention
 from helpers.engine.cases import Case, RandomArg, as_float64, explicit_case, normal, random_case
 from helpers.engine.check import Check, CheckGroup
 from helpers.engine.observe import Observation
@@ -200,7 +200,7 @@ all_at_once = Check(
         unmapped=once(queries=as_it_is, keys=as_it_is),
         mapped_values=once(values=phi),
         elu_alone=once(queries=F.elu, keys=F.elu),
-        softmax_attention=lambda q, k, v: attention(q, k, v),
+        softmax_attention=attention(),
         softmax_features=once(queries=lambda q: q.softmax(-1), keys=lambda k: k.softmax(-2), divide=above_alone),
         number_added=Wrong(once(divide=number_added), recognise=shows_number_added(all_keys)),
         lower_limit=once(divide=lower_limit),

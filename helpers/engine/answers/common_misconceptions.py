@@ -30,16 +30,6 @@ EXACT = (1e-12, 0.0)
 """For `within`: a formula is right or wrong. So little is for the rounding of answers that come as floats."""
 
 
-def attention(
-    q: Tensor, k: Tensor, v: Tensor, *, scale: float | None = None, axis: int = -1, mask: Tensor | None = None
-) -> Tensor:
-    """softmax(scale · q kᵀ) v along `axis`, (…, n, d_v); by default the right answer. mask: of visible keys."""
-    scores = q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)  # (…, n, m)
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf)
-    return scores.softmax(axis) @ v
-
-
 def whole(output: Any, *_: Any) -> bool:
     """Whether all numbers of an output are of type int."""
     return all(isinstance(leaf, int) for leaf in tree_leaves(output))
