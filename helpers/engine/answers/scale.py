@@ -20,9 +20,7 @@ class Scale:
     )
     multiplied = Slip(scale=lambda products, sizes: products * math.sqrt(sizes.d_h))
     power_before_division = Slip(
-        {"scale": _divided_by(lambda sizes: sizes.d_h / 2)},
-        {"scale": _divided_by(lambda sizes: 2 * sizes.d_h)},
-        scale=_divided_by(lambda sizes: sizes.d_h / 2),
+        {"scale": _divided_by(lambda sizes: 2 * sizes.d_h)}, scale=_divided_by(lambda sizes: sizes.d_h / 2)
     )
     by_root_of_another_number = Slip(
         *({"scale": lambda products, sizes, n=n: products / math.sqrt(n)} for n in range(1, 129)),

@@ -13,6 +13,10 @@ def _shares(powers):
     return powers / powers.sum(dim=-1, keepdim=True)
 
 
+def _far_below(scores, mask):
+    return scores.masked_fill(~mask, -1e9)
+
+
 def _over_queries(hidden, mask, scores):
     return torch.softmax(hidden, dim=-2)
 
@@ -44,11 +48,7 @@ class Softmax:
     """One unit of attention for each query, shared out over the keys."""
 
     over_queries = Slip(
-        {"normalise": _over_queries},
-        {
-            "normalise": _over_queries,
-            "hide": lambda scores, mask: scores.masked_fill(~mask, -1e9),
-        },  # so there is no NaN
+        {"normalise": _over_queries, "hide": _far_below},  # so there is no NaN
         normalise=_over_queries,
     )
     no_maximum = Slip(normalise=_powers_less(lambda scores: 0.0))
