@@ -119,12 +119,12 @@ def _wheel(course: Course, units: list[str], build: Path, new: Path) -> Path:
     """Builds the wheel. Its version tells texts apart: pip replaces no wheel by one of the same version."""
     from hatchling.builders.wheel import WheelBuilder
 
-    files = dependencies.required_files(units, _imported(course, units))
+    files = _with_data(dependencies.required_files(units, _imported(course, units)))
     digest = hashlib.sha256()
-    for path in _with_data(files):
+    for path in files:
         digest.update(f"\0{path.relative_to(PACKAGES)}\0".encode() + path.read_bytes())
         _put(path, build)
-    _pack([path for path in _with_data(files) if is_packed(path)], build)
+    _pack([path for path in files if is_packed(path)], build)
     shutil.copy(PACKAGES / "autograder" / "course" / "packed_module.py", build / "helpers" / "packed.py")
     shutil.copy(course.root / "LICENSE", build)
     (build / "pyproject.toml").write_text(_project(course, int(digest.hexdigest(), 16) % 10**6), encoding="utf-8")
@@ -171,7 +171,7 @@ def is_packed(path: Path) -> bool:
     """Whether a file holds answers: references, checks and their hints do, pictures and the engine don't."""
     inside = path.relative_to(visibility.HELPERS)
     in_room = inside.parts[0] in dependencies.rooms() and not dependencies.is_picture(path)
-    told = in_room or path.is_relative_to(visibility.ANSWERS)
+    told = in_room or path.is_relative_to(PACKAGES / visibility.ANSWERS.replace(".", "/"))
     return path.suffix in (".py", ".md") and path.name != "__init__.py" and told
 
 

@@ -10,7 +10,7 @@ from autograder.course.paths import PACKAGES, SYLLABUS
 from autograder.judge.config import JudgeConfig
 
 HELPERS = PACKAGES / "helpers"
-ANSWERS = HELPERS / "engine" / "answers"
+ANSWERS = "helpers.engine.answers"
 """What answers are made of, outside of the rooms."""
 OFFERS = re.compile(r"^__all__ = \[", re.MULTILINE)
 COMPANIONS = ("hidden", "alternatives")  # folders of `autograder` with a file or a package for every unit
@@ -19,7 +19,7 @@ COMPANIONS = ("hidden", "alternatives")  # folders of `autograder` with a file o
 @cache
 def judge_config(unit: str) -> JudgeConfig:
     """What is within reach while this unit is graded."""
-    closed = [ANSWERS, *(HELPERS / name.removeprefix("helpers.") for name in rooms_out_of_reach(unit))]
+    closed = [PACKAGES / name.replace(".", "/") for name in out_of_reach(unit)]
     hidden = [*HELPERS.glob("*/checks"), *closed, PACKAGES / "autograder", PACKAGES / "solutions"]
     return JudgeConfig(
         unit=unit,
@@ -27,7 +27,7 @@ def judge_config(unit: str) -> JudgeConfig:
         hidden=tuple(sorted(map(str, hidden))),
         tests=(str(PACKAGES / "autograder" / "hidden"),),
         quiet=("helpers.check", "helpers.plots"),
-        out_of_reach=("helpers.engine.answers", *rooms_out_of_reach(unit)),
+        out_of_reach=tuple(out_of_reach(unit)),
         preload=("helpers", *_compiler(unit)),
         checks=("helpers.check", *checks_of(unit), f"autograder.hidden.{room(unit)}", *_compiler(unit)),
     )
@@ -52,19 +52,18 @@ def room(unit: str) -> str:
     return _rooms().get(unit[:2], unit[3:])
 
 
-def rooms_out_of_reach(unit: str) -> list[str]:
-    """The packages in `helpers` that hold this unit and later ones."""
-    return [f"helpers.{name}" for number, name in _rooms().items() if number >= unit[:2] and (HELPERS / name).is_dir()]
+def out_of_reach(unit: str) -> list[str]:
+    """The packages in `helpers` that hold answers: what they are made of, and the rooms of this unit and later ones."""
+    rooms = [name for number, name in _rooms().items() if number >= unit[:2] and (HELPERS / name).is_dir()]
+    return [ANSWERS, *(f"helpers.{name}" for name in rooms)]
 
 
 def room_files(unit: str) -> list[Path]:
     """The files of text that belong to a unit alone: its room, its hidden cases, its alternatives and its tests."""
     name = room(unit)
-    own = [
-        *sorted((HELPERS / name).rglob("*.[pm][yd]")),
-        *sorted((PACKAGES / "tests" / "units").glob(f"test_{name}*.py")),
-    ]
-    return own + [path for kind in COMPANIONS for path in companion_files(kind, unit)]
+    own = [path for path in (HELPERS / name).rglob("*") if path.suffix in (".py", ".md")]
+    tests = (PACKAGES / "tests" / "units").glob(f"test_{name}*.py")
+    return [*sorted(own), *sorted(tests), *(path for kind in COMPANIONS for path in companion_files(kind, unit))]
 
 
 def companion_files(kind: str, unit: str) -> list[Path]:

@@ -16,7 +16,7 @@ from typing import Any
 from nbformat import NotebookNode
 
 from autograder import notebooks
-from autograder.course.visibility import rooms_out_of_reach
+from autograder.course.visibility import out_of_reach
 from autograder.judge.cell_source import unknown_names
 
 FORBIDDEN, COMPUTED, EVADES = "forbidden", "computed", "evades"
@@ -55,7 +55,7 @@ def find_forbidden(notebook: NotebookNode, unit: str, rules: Rules) -> list[Find
     """What stands in the answers of a notebook that may not stand there, exercise by exercise."""
     known = _definitions(notebook)
     bases = _bases(known)
-    rooms = ("helpers.engine.answers", *rooms_out_of_reach(unit))
+    packages = tuple(out_of_reach(unit))
     findings = []
     for cell in notebooks.tests(notebook):
         exercise = notebooks.exercise_id(cell)
@@ -63,7 +63,7 @@ def find_forbidden(notebook: NotebookNode, unit: str, rules: Rules) -> list[Find
         for function in _wanted(cell):
             for node, line in _reached([function], known):
                 for name, kind in _spelt(node, bases, rules.methods):
-                    if _counts(name, kind, patterns, rooms):
+                    if _counts(name, kind, patterns, packages):
                         findings.append(Finding(exercise, function, name, line, kind))
     return list(dict.fromkeys(findings))
 
@@ -89,9 +89,9 @@ def _told(findings: list[Finding]) -> dict[str, Any]:
     return {"names": names, "evades": any(one.kind == EVADES for one in findings), "note": note}
 
 
-def _counts(name: str, kind: str, patterns: list[re.Pattern], rooms: tuple[str, ...]) -> bool:
+def _counts(name: str, kind: str, patterns: list[re.Pattern], packages: tuple[str, ...]) -> bool:
     if kind == FORBIDDEN:
-        return name.startswith(rooms) or any(pattern.search(name.split(".")[-1]) for pattern in patterns)
+        return name.startswith(packages) or any(pattern.search(name.split(".")[-1]) for pattern in patterns)
     return bool(patterns)
 
 
