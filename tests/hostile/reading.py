@@ -59,6 +59,7 @@ except sqlite3.Error as error: print(error)""",
         "the references and the checks of the unit, sources and compiled",
         "{PACKAGES}/helpers/qkv_attention/*",
         "{PACKAGES}/helpers/**/softmax*",
+        "{PACKAGES}/helpers/engine/answers/**",
         "{PACKAGES}/helpers/*/checks/*",
     ),
     read(
