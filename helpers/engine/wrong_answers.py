@@ -26,6 +26,11 @@ class Wrong:
     hint: Hint | None = field(default=None, kw_only=True)
 
 
+def shared(module_file: str, key: str, answer: Callable, **known: Any) -> Wrong:
+    """A wrong answer of several exercises, whose hint stands beside `module_file`. known: other fields of Wrong."""
+    return Wrong(answer, key=key, hint=hint_for(key, module_file), **known)
+
+
 class Slip:
     """Steps of a right answer that are changed, as an attribute of a family: the same slip in every exercise with these
     steps.
@@ -45,13 +50,8 @@ class Slip:
 
     def made(self, make: Callable[..., Callable], **changes: Any) -> Wrong:
         """The wrong answer that `make(**steps)` builds of it. changes: fields of Wrong that differ here."""
-        fields: dict[str, Any] = {
-            "raises": self.raises,
-            "variants": tuple(make(**steps) for steps in self.variants),
-            "key": self.key,
-            "hint": hint_for(self.key, self.file),
-        }
-        return Wrong(make(**self.steps), **fields | changes)
+        known: dict[str, Any] = {"raises": self.raises, "variants": tuple(make(**steps) for steps in self.variants)}
+        return shared(self.file, self.key, make(**self.steps), **known | changes)
 
 
 def slips(make: Callable[..., Callable], *which: Slip, **changes: Any) -> Iterator[Wrong]:
@@ -64,10 +64,10 @@ def with_methods(right: type, **changed: Any) -> type:
     return type(right.__name__, (right,), {"__module__": right.__module__, "__changed__": changed, **changed})
 
 
-def wrong_answers(module_file: str, *others: Wrong | Misconception, **own: Callable | Wrong) -> list[Misconception]:
+def wrong_answers(module_file: str, *others: Wrong, **own: Callable | Wrong) -> list[Misconception]:
     """The misconceptions of a check in `module_file`, in order. An exercise's own hint goes before a family's."""
-    keyed = [(one.key, one) if isinstance(one, Wrong) else ("", one) for one in others] + list(own.items())
-    return [one if isinstance(one, Misconception) else _misconception(module_file, key, one) for key, one in keyed]
+    keyed = [(one.key, one) for one in others] + list(own.items())
+    return [_misconception(module_file, key, one) for key, one in keyed]
 
 
 def _misconception(module_file: str, key: str, given: Callable | Wrong) -> Misconception:

@@ -10,9 +10,8 @@ from torch.utils._pytree import tree_map
 
 from helpers.engine.check import Property
 from helpers.engine.compare import in_float64
-from helpers.engine.hints import hint_for
 from helpers.engine.observe import Observation
-from helpers.engine.wrong_answers import Slip, Wrong
+from helpers.engine.wrong_answers import Slip, Wrong, shared
 
 from .sparse import square_made
 
@@ -71,7 +70,7 @@ def backwards(right: Callable) -> Wrong:
         turned = [x.flip(-2 if x.dim() == q.dim() else -1) if isinstance(x, Tensor) else x for x in (q, *others)]
         return right(*turned).flip(-2)
 
-    return _known("backwards", answer)
+    return shared(__file__, "backwards", answer)
 
 
 def changed_in_place(answer: Callable) -> Wrong:
@@ -82,7 +81,7 @@ def changed_in_place(answer: Callable) -> Wrong:
         changed = error and (not error.message or "after it had been kept" in error.message)
         return bool(changed and not seen.modified)
 
-    return _known("changed_in_place", answer, recognise=shown, raises="RuntimeError")
+    return shared(__file__, "changed_in_place", answer, recognise=shown, raises="RuntimeError")
 
 
 def in_another_dtype(answer: Callable) -> Wrong:
@@ -91,11 +90,7 @@ def in_another_dtype(answer: Callable) -> Wrong:
     def shown(seen: Observation) -> bool:
         return seen.output.dtype == torch.float64 != seen.args[0].dtype
 
-    return _known("another_dtype", lambda *args: answer(*tree_map(in_float64, args)), recognise=shown)
-
-
-def _known(key: str, answer: Callable, **known) -> Wrong:
-    return Wrong(answer, key=key, hint=hint_for(key, __file__), **known)
+    return shared(__file__, "another_dtype", lambda *args: answer(*tree_map(in_float64, args)), recognise=shown)
 
 
 IN_THEIR_DTYPE = Property(

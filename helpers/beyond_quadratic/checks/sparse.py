@@ -15,11 +15,9 @@ from helpers.engine.answers.common_misconceptions import (
 from helpers.engine.answers.softmax import Softmax
 from helpers.engine.answers.steps import Attention, attend, attention
 from helpers.engine.cases import Case, RandomArg, normal, random_case
-from helpers.engine.check import Misconception
 from helpers.engine.compare import agree, tolerance
-from helpers.engine.hints import hint_for
 from helpers.engine.observe import Observation
-from helpers.engine.wrong_answers import Slip, Wrong
+from helpers.engine.wrong_answers import Slip, Wrong, shared
 
 
 @dataclass(frozen=True)
@@ -119,7 +117,7 @@ class Slots:
     by_width_of_values = Slip(queries=lambda q, v: q * math.sqrt(q.shape[-1] / v.shape[-1]))
 
 
-def ready_made(reference: Callable) -> tuple[Misconception, ...]:
+def ready_made(reference: Callable) -> tuple[Wrong, ...]:
     """What goes wrong with other dtypes and batches."""
     return (in_single_precision(reference), written_for_one_batch_axis(reference), written_without_a_batch(reference))
 
@@ -131,7 +129,7 @@ def _of_width(width: int, reference: Callable) -> Callable:
 def other_width(reference: Callable) -> Wrong:
     """The right answer for another w than that of the call."""
     windows = tuple(_of_width(width, reference) for width in range(8))
-    return Wrong(windows[2], variants=windows, key="other_width", hint=hint_for("other_width", __file__))
+    return shared(__file__, "other_width", windows[2], variants=windows)
 
 
 def cut_or_not(slip: Callable) -> tuple[Callable, Callable]:

@@ -4,9 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from helpers.engine.cases import random_case
-from helpers.engine.hints import hint_for
 from helpers.engine.table_check import in_rows, in_some_row
-from helpers.engine.wrong_answers import Wrong
+from helpers.engine.wrong_answers import Wrong, shared
 
 PRODUCTS = (random_case(n=2, m=3, k=4), random_case(n=64, m=7, k=1), random_case(n=100, m=300, k=50))
 PARTS = ("FLOPs", "elements moved")
@@ -108,7 +107,7 @@ def one_dict(table: Callable) -> Wrong:
         return rows
 
     shown = in_rows(lambda *sizes: table(*(2 * size for size in sizes)), "qkv", "scores", "softmax")
-    return _known("one_dict", Wrong(filled, recognise=shown))
+    return shared(__file__, "one_dict", filled, recognise=shown)
 
 
 def sums_go_on(table: Callable) -> Wrong:
@@ -120,11 +119,7 @@ def sums_go_on(table: Callable) -> Wrong:
         sums[:] = (old + new for old, new in zip(sums, rows["total"], strict=True))
         return {**rows, "total": tuple(sums)}
 
-    return _known("sums_go_on", Wrong(go_on, recognise=lambda seen: CHANGES in seen.output))
-
-
-def _known(key: str, wrong: Wrong) -> Wrong:
-    return Wrong(wrong.answer, recognise=wrong.recognise, key=key, hint=hint_for(key, __file__))
+    return shared(__file__, "sums_go_on", go_on, recognise=lambda seen: CHANGES in seen.output)
 
 
 LAYERS = [

@@ -9,7 +9,8 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from helpers.engine.cases import Case, RandomArg, explicit_case
-from helpers.engine.check import Check, Misconception
+from helpers.engine.check import Check
+from helpers.engine.hints import Hint
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 from helpers.transformer_lm.positions import sinusoidal_positions
 
@@ -286,6 +287,12 @@ def last_layer_alone(which):
     return lambda layers, side: layers[-1:] if side == which else layers
 
 
+def too_short(size: int) -> Hint:
+    """Of a table of positions; it tells the size."""
+    asks = "Ask `sinusoidal_positions` for as many rows as there are tokens."
+    return Hint(f"a table of positions that ends at {size}", f"A sequence may have more than {size} tokens. {asks}")
+
+
 EncoderDecoder = Check(
     reference=reference.EncoderDecoder,
     drive=run,
@@ -310,13 +317,7 @@ EncoderDecoder = Check(
     misconceptions=wrong_answers(
         __file__,
         *(
-            Misconception(
-                f"a table of positions that ends at {size}",
-                transformer(positions=positions_up_to(size)),
-                f"A sequence may have more than {size} tokens. "
-                "Ask `sinusoidal_positions` for as many rows as there are tokens.",
-                raises="RuntimeError",
-            )
+            Wrong(transformer(positions=positions_up_to(size)), raises="RuntimeError", hint=too_short(size))
             for size in (32, 50, 64, 100, 128, 200, 256, 500, 512, 1000)
         ),
         reads_embeddings=transformer(memory=lambda outputs: outputs[0]),

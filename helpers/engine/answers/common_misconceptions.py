@@ -11,10 +11,9 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from ..cases import RandomArg
 from ..compare import TOLERANCE, agree, in_float64, tolerance
-from ..misconceptions import Misconception
 from ..observe import Observation
 from ..requirements import Property
-from ..wrong_answers import Wrong, wrong_answers
+from ..wrong_answers import Wrong, shared
 
 NO_FUSED_ATTENTION = (
     "scaled_dot_product",
@@ -41,13 +40,10 @@ WHOLE = Property(
 """For formulas with `-> int`: a float loses the last digits of a large count."""
 
 
-def _misconception(key: str, answer: Callable, **more: Any) -> Misconception:
-    return wrong_answers(__file__, **{key: Wrong(answer, **more)})[0]
-
-
-def comes_as_float(formula: Callable) -> Misconception:
+def comes_as_float(formula: Callable) -> Wrong:
     """The right formula, with / for //."""
-    return _misconception(
+    return shared(
+        __file__,
         "comes_as_float",
         lambda *args: tree_map(float, formula(*args)),
         recognise=lambda seen: any(isinstance(leaf, float) for leaf in tree_leaves(seen.output)),
@@ -68,7 +64,7 @@ def visible_mask(*shape: int, empty_row: int | None = None) -> RandomArg:
     return RandomArg(draw)
 
 
-def in_single_precision(reference: Callable) -> Misconception:
+def in_single_precision(reference: Callable) -> Wrong:
     """The right answer, with float32 on the way of float64 inputs: right to seven digits, and to no more."""
 
     def rounded(*args: Any) -> Any:
@@ -82,7 +78,7 @@ def in_single_precision(reference: Callable) -> Misconception:
         off = 3 * _largest_gap(rounded(*seen.args), right)  # scores of −800 cost more digits
         return agree(seen.output, right, (relative, max(absolute, off))) and not agree(seen.output, right, exact)
 
-    return _misconception("in_single_precision", rounded, recognise=shown)
+    return shared(__file__, "in_single_precision", rounded, recognise=shown)
 
 
 def _largest_gap(got: Any, expected: Any) -> float:
@@ -92,7 +88,7 @@ def _largest_gap(got: Any, expected: Any) -> float:
     return max((gap.nan_to_num(0, 0).max().item() for gap in gaps if gap.numel()), default=0.0)
 
 
-def power_before_division(reference: Callable) -> Misconception:
+def power_before_division(reference: Callable) -> Wrong:
     """Another divisor than √d: what Python makes of `d ** 1/2`. The reference takes q first."""
 
     def divided_by(divisor: Callable, q: Tensor, *others: Any) -> Any:
@@ -105,10 +101,10 @@ def power_before_division(reference: Callable) -> Misconception:
             seen.output, reference(*args), within
         )
 
-    return _misconception("power_before_division", lambda *args: divided_by(lambda d: d / 2, *args), recognise=shown)
+    return shared(__file__, "power_before_division", lambda *args: divided_by(lambda d: d / 2, *args), recognise=shown)
 
 
-def constant_in_the_denominator(reference: Callable) -> Misconception:
+def constant_in_the_denominator(reference: Callable) -> Wrong:
     """The right answer with weights that sum to a little less than 1."""
 
     def shrunk(*args: Any) -> Any:
@@ -121,29 +117,29 @@ def constant_in_the_denominator(reference: Callable) -> Misconception:
         uneven = (lost - lost.mean(-1, keepdim=True)).abs().max()
         return bool(0 < lost.min() and lost.max() < 0.1 and uneven < 0.1 * lost.min())
 
-    return _misconception("constant_in_the_denominator", shrunk, recognise=shown)
+    return shared(__file__, "constant_in_the_denominator", shrunk, recognise=shown)
 
 
-def axes_of_size_1_dropped(reference: Callable) -> Misconception:
+def axes_of_size_1_dropped(reference: Callable) -> Wrong:
     """The right answer, and a `squeeze()` after it."""
-    return _misconception("axes_of_size_1_dropped", lambda *args: reference(*args).squeeze())
+    return shared(__file__, "axes_of_size_1_dropped", lambda *args: reference(*args).squeeze())
 
 
-def written_for_one_batch_axis(reference: Callable) -> Misconception:
+def written_for_one_batch_axis(reference: Callable) -> Wrong:
     """The right answer where there is exactly one batch axis."""
 
     def three_axes(first: Tensor, *others: Any) -> Any:
         _b, _n, _d = first.shape
         return reference(first, *others)
 
-    return _misconception("written_for_one_batch_axis", three_axes, raises="ValueError")
+    return shared(__file__, "written_for_one_batch_axis", three_axes, raises="ValueError")
 
 
-def written_without_a_batch(reference: Callable) -> Misconception:
+def written_without_a_batch(reference: Callable) -> Wrong:
     """The right answer where there is no batch axis."""
 
     def two_axes(first: Tensor, *others: Any) -> Any:
         _n, _d = first.shape
         return reference(first, *others)
 
-    return _misconception("written_without_a_batch", two_axes, raises="ValueError")
+    return shared(__file__, "written_without_a_batch", two_axes, raises="ValueError")

@@ -7,7 +7,8 @@ from torch.utils._pytree import tree_leaves
 from helpers.engine.answers.common_misconceptions import visible_mask
 from helpers.engine.answers.steps import by_root_of_width
 from helpers.engine.cases import RandomArg, normal
-from helpers.engine.check import Misconception, Property
+from helpers.engine.check import Property
+from helpers.engine.wrong_answers import Wrong, shared
 
 ROUNDING = {torch.float32: (1e-4, 2e-4)}  # large scores cost digits, and the outputs are of size 1 to 10
 
@@ -32,14 +33,10 @@ def causal(products, sizes) -> Tensor:
     return by_root_of_width(products, sizes).masked_fill(later, -torch.inf)
 
 
-def cut_off(function) -> Misconception:
+def cut_off(function) -> Wrong:
     """The right answer, which no gradient comes through."""
-    return Misconception(
-        "cut off from the gradient",
-        lambda *args: function(*(t.detach() if isinstance(t, Tensor) else t for t in args)),
-        "`.detach()`, `.data` or `torch.no_grad()` on the way keeps gradients from what comes in: whatever made that "
-        "could never be trained.",
-    )
+    answer = lambda *args: function(*(t.detach() if isinstance(t, Tensor) else t for t in args))
+    return shared(__file__, "cut_off", answer)
 
 
 def one_key_apart(*shape: int) -> RandomArg:

@@ -318,7 +318,7 @@ MultiHeadAttention = Check(
     properties=[AS_PRECISE],
     misconceptions=wrong_answers(
         __file__,
-        replace(in_single_precision(partial(_run, Reference)), function=layer(normalise=in_float32)),
+        replace(in_single_precision(partial(_run, Reference)), answer=layer(normalise=in_float32)),
         *slips(layer, Scale.none, Scale.by_width, Scale.by_root_of_token_width, Scale.after_softmax),
         *slips(layer, Mask.ignored, Mask.inverted, Mask.after_softmax, Mask.almost_zero, Mask.minus_100),
         *slips(layer, Softmax.over_queries, Softmax.no_maximum, Softmax.maximum_of_hidden, Softmax.powers_thrown_away),
@@ -360,7 +360,7 @@ MultiHeadAttention = Check(
         # memory and softmax
         queries_from_memory=Wrong(layer(sources=lambda x, memory: (memory, x, x)), raises="RuntimeError"),
         truth_of_memory=Wrong(layer(given=lambda self, x, memory, mask: (x, memory or x, mask)), raises="RuntimeError"),
-        over_heads=Wrong(OVER_HEADS[0], variants=OVER_HEADS),
+        over_heads=Wrong(OVER_HEADS[0], variants=OVER_HEADS[1:]),
         one_softmax=layer(normalise=over_heads_and_keys),
         dropout=Wrong(
             layer(normalise=lambda hidden, mask, scores: functional.dropout(torch.softmax(hidden, dim=-1), 0.1)),

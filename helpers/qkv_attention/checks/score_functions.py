@@ -11,7 +11,7 @@ from helpers.engine.answers.common_misconceptions import (
     power_before_division,
 )
 from helpers.engine.cases import Case, random_case
-from helpers.engine.check import Check, CheckGroup, Misconception
+from helpers.engine.check import Check, CheckGroup
 from helpers.engine.compare import agree, tolerance
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
@@ -29,7 +29,7 @@ WIDE = (
 
 
 def _score(
-    reference: Callable, cases: Sequence[Case], *others: Misconception, names=(), forbids=(), **own: Callable | Wrong
+    reference: Callable, cases: Sequence[Case], *others: Wrong, names=(), forbids=(), **own: Callable | Wrong
 ) -> Check:
     always = axes_of_size_1_dropped(reference), in_single_precision(reference)
     wrong = wrong_answers(__file__, *others, *always, **own)
