@@ -1,4 +1,4 @@
-"""Every hostile and broken notebook of tests/hostile is held: see autograder/hostile.py for what that means."""
+"""Every hostile and broken notebook of tests/hostile is held: see autograder/proofs/hostile.py for what that means."""
 
 import shutil
 
