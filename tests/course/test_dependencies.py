@@ -19,6 +19,8 @@ UNITS = Course(ROOT).units()
     [
         ("helpers/flash_attention/checks/causal_tiles.py", {"09"}),
         ("helpers/qkv_attention/checks/softmax.py", {"02"}),
+        ("helpers/qkv_attention/checks/softmax.md", {"02"}),
+        ("helpers/engine/answers/mask.md", {unit[:2] for unit in UNITS}),
         ("autograder/hidden/masking.py", {"03"}),
         ("helpers/qkv_attention/attention.py", {"02", "04", "05", "06"}),
         ("helpers/transformer_lm/story_teller.py", {"05", "08"}),

@@ -52,7 +52,7 @@ def test_a_copied_cell_is_told_from_the_original_by_its_id():
         copy = new_code_cell("# a try", metadata=deepcopy(notebook.cells[at(notebook, "softmax")].metadata))
         notebook.cells.insert(at(notebook, "softmax") + offset, copy)
         assert repair(notebook, ORIGINAL) == ["a copy of cell softmax was set aside"]
-        assert "BEGIN SOLUTION" in notebook.cells[at(notebook, "softmax")].source and not grade_id(copy)
+        assert "BEGIN SOLUTION" in notebook.cells[at(notebook, "softmax")].source and grade_id(copy) == ""
 
 
 def test_without_ids_the_last_copy_that_says_something_is_the_original():
