@@ -2,8 +2,8 @@
 autograder.bench.compile_kernels`.
 
 Triton writes assembly for any target, and the assembler that it brings along says how many registers a thread takes and
-how many bytes were spilled to memory for want of them. Exit status 1 if a configuration of `helpers/flash_attention/tiles.py` spills or
-does not fit."""
+how many bytes were spilled to memory for want of them. Exit status 1 if a configuration of
+`helpers/flash_attention/tiles.py` spills or does not fit."""
 
 import argparse
 import json
@@ -59,8 +59,10 @@ class Compiled:
 
 
 def jobs(architectures: list[int]) -> Iterator[Job]:
-    """All that is chosen in `helpers/flash_attention/tiles.py`, in all FORMS. (float32 is the same everywhere: one architecture will
-    do.)"""
+    """All that is chosen in `helpers/flash_attention/tiles.py`, in all FORMS.
+
+    float32 is the same everywhere: one architecture will do.
+    """
     for arch in architectures:
         for table in ("teaching", "tuned", *["float32"] * (arch == architectures[0])):
             for kernel in KERNELS:
