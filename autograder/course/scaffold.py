@@ -1,11 +1,14 @@
-"""`attn new`: all the files of a new exercise or unit, with what is left to fill in marked line by line."""
+"""`attn new`: all the files of a new exercise or unit, from `templates/`.
+
+`TO FILL IN <exercise or unit>: <what>` marks what is left to its author; `attn lint` and `attn try` name every such
+line until it is gone."""
 
 import re
 from pathlib import Path
 
-import jinja2
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from autograder.course import build, scaffold_templates, sections
+from autograder.course import build, sections
 from autograder.course.paths import SYLLABUS, Course
 from autograder.course.visibility import file_of
 from autograder.errors import BAD_INPUT, CourseError
@@ -14,6 +17,9 @@ ENDS = (
     "# ## What you guessed, and what came out",
     "# ## What you have now",
 )  # a new section goes before the first that is there
+TEMPLATES = Environment(
+    loader=FileSystemLoader(Path(__file__).parent / "templates"), keep_trailing_newline=True, undefined=StrictUndefined
+)
 SETUP = re.compile(r"^# %% nbgrader=.*\"grade_id\": \"setup\".*?(?=\n\n# %%)", re.MULTILINE | re.DOTALL)
 
 
@@ -34,23 +40,22 @@ def create_exercise(course: Course, unit: str, name: str, points: int = 1) -> li
         "title": name.replace("_", " ").capitalize(),
     }
     made = {
-        f"helpers/{room}/{module}.py": _render(scaffold_templates.REFERENCE, words),
-        f"helpers/{room}/checks/{module}.py": _render(scaffold_templates.CHECK, words),
-        f"helpers/{room}/checks/{module}.md": _render(scaffold_templates.HINTS, words),
-        f"tests/units/test_{room}_{module}.py": _render(scaffold_templates.TEST, words),
+        f"helpers/{room}/{module}.py": _render("reference.py", words),
+        f"helpers/{room}/checks/{module}.py": _render("check.py", words),
+        f"helpers/{room}/checks/{module}.md": _render("hints.md", words),
+        f"tests/units/test_{room}_{module}.py": _render("test.py", words),
     }
     alternatives = f"autograder/alternatives/{room}"
     if (course.root / alternatives).is_dir():
-        made[f"{alternatives}/{module}.py"] = _render(
-            scaffold_templates.ALTERNATIVES_FILE + scaffold_templates.ALTERNATIVES, words
-        )
+        title = f'"""Right answers of {name} in other styles."""\n\n'
+        made[f"{alternatives}/{module}.py"] = title + _render("alternatives.py", words)
     _nothing_in_the_way(course, made)
     more = {
         f"autograder/hidden/{room}.py": lambda text: _appended(
-            _importing_random_case(text), _render(scaffold_templates.HIDDEN, words)
+            _importing_random_case(text), _render("hidden_cases.py", words)
         ),
-        f"{alternatives}.py": lambda text: _appended(text, _render(scaffold_templates.ALTERNATIVES, words), 2),
-        f"solutions/{unit}/{unit}.py": lambda text: _with_section(text, _render(scaffold_templates.SECTION, words)),
+        f"{alternatives}.py": lambda text: _appended(text, _render("alternatives.py", words), 2),
+        f"solutions/{unit}/{unit}.py": lambda text: _with_section(text, _render("section.py", words)),
     }
     if name not in course.syllabus()[unit]["auto"] + course.syllabus()[unit]["quiz"]:
         total = course.syllabus()[unit]["points"] + points
@@ -76,20 +81,20 @@ def create_unit(course: Course, name: str) -> list[Path]:
         "points": table["points"] if table else 0,
         "setup": _setup(course),
     }
-    source = {f"solutions/{name}/{name}.py": _render(scaffold_templates.UNIT, words)}
+    source = {f"solutions/{name}/{name}.py": _render("unit.py", words)}
     _nothing_in_the_way(course, source)
     rest = {
-        f"helpers/{room}/__init__.py": _render(scaffold_templates.ROOM, words),
+        f"helpers/{room}/__init__.py": f'"""Unit {name[:2]}: {words["title"]}."""\n',
         f"helpers/{room}/checks/__init__.py": "",
         f"helpers/{room}/plots/__init__.py": "",
-        f"autograder/hidden/{room}.py": _render(scaffold_templates.HIDDEN_MODULE, words),
-        f"autograder/alternatives/{room}.py": _render(scaffold_templates.ALTERNATIVES_MODULE, words),
+        f"autograder/hidden/{room}.py": _importing_random_case(f'"""Hidden cases of unit {name[:2]}."""\n'),
+        f"autograder/alternatives/{room}.py": f'"""Right answers of unit {name[:2]} in other styles."""\n',
     }
     made = source | {path: text for path, text in rest.items() if not (course.root / path).exists()}
-    more = {"README.md": lambda text: _with_row(text, _render(scaffold_templates.ROW, words))}
+    more = {"README.md": lambda text: _with_row(text, _render("readme_row.md", words).rstrip())}
     if table is None:
         more["pyproject.toml"] = lambda text: _with_layer(text, room)
-        more[f"solutions/{SYLLABUS}"] = lambda text: text.rstrip("\n") + "\n" + _render(scaffold_templates.TABLE, words)
+        more[f"solutions/{SYLLABUS}"] = lambda text: text.rstrip("\n") + "\n" + _render("syllabus.toml", words)
     return _write(course, made, more)
 
 
@@ -122,7 +127,7 @@ def _write(course: Course, made: dict[str, str], more: dict) -> list[Path]:
 
 
 def _render(template: str, words: dict) -> str:
-    return jinja2.Template(template, keep_trailing_newline=True, undefined=jinja2.StrictUndefined).render(words)
+    return TEMPLATES.get_template(f"{template}.j2").render(words)
 
 
 def _appended(text: str, more: str, blank: int = 0) -> str:
