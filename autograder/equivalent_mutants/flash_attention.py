@@ -51,7 +51,7 @@ GIVEN = (
     "the model answer's own"
 )
 triton_rows = {
-    re.compile(r"^tl\.load\(.*, other=0\.0\) → "): UNSEEN,
+    re.compile(r"^tl\.load\((.*), other=0\.0\) → tl\.load\(\1\)"): UNSEEN,
     "return out → return out.float()": "x is float32, says the text",
     re.compile(r"→ scale_rows = first_output_again"): GIVEN,
     re.compile(r"triton\.cdiv\(x\.numel\(\), 127\)"): "a program more than needed finds nothing to do",
