@@ -60,16 +60,12 @@ def _triton() -> Iterator[Finding]:
         where = "`pip install triton`" if sys.platform == "linux" else "Colab, or WSL on Windows"
         yield Finding("Triton", "missing", f"Needed for the Triton parts of unit 09 only: {where}.")
         return
-    interpreted = os.environ.get("TRITON_INTERPRET") == "1" or not _has_gpu()
-    yield Finding("Triton", f"{installed}, {'interpreted' if interpreted else 'compiled'}")
+    from helpers.engine.guard_self_test import unwatched
+    from helpers.environment import UNKNOWN_TRITON, interpreted
 
-
-def _has_gpu() -> bool:
-    try:
-        import torch
-    except ImportError:
-        return False
-    return torch.cuda.is_available()
+    missed = unwatched()
+    advice = f"A kernel that {missed} is graded as if it didn't: install a Triton below {UNKNOWN_TRITON}."
+    yield Finding("Triton", f"{installed}, {'interpreted' if interpreted() else 'compiled'}", advice if missed else "")
 
 
 def _grading() -> Iterator[Finding]:

@@ -9,6 +9,10 @@ import warnings
 
 import torch
 from packaging.requirements import Requirement  # matplotlib brings it along
+from packaging.version import Version
+
+UNKNOWN_TRITON = "3.8"
+"""The first that nobody has tried (pyproject.toml stays below it)."""
 
 
 def setup(seed: int = 0) -> None:
@@ -64,7 +68,17 @@ def triton_mode() -> str:
     except importlib.metadata.PackageNotFoundError:
         return "No Triton: fine until unit 09."
     settle_triton()
-    return f"Triton {version}, {'interpreted' if os.environ.get('TRITON_INTERPRET') else 'compiled'}."
+    if not interpreted():
+        return f"Triton {version}, compiled."
+    unknown = Version(version) >= Version(UNKNOWN_TRITON)
+    return (
+        f"Triton {version}, interpreted{' (newer than the course knows: `attn doctor` tries it)' if unknown else ''}."
+    )
+
+
+def interpreted() -> bool:
+    """Whether kernels are interpreted on the CPU (slow, for right answers) and not compiled for a GPU."""
+    return os.environ.get("TRITON_INTERPRET", "").lower() in ("1", "true", "on", "yes", "y")
 
 
 def settle_triton() -> None:

@@ -4,12 +4,12 @@ Triton decides that when it is first imported, so import it from here. Where it 
 stand-ins take its place: kernels can be defined, and launching one says what to do.
 """
 
-import os
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from helpers.environment import settle_triton
+from helpers.environment import interpreted, settle_triton
 
 INSTALL = (
     "Triton isn't installed here. On Linux run `pip install triton`; on Windows use WSL, on a Mac use Colab. All "
@@ -46,6 +46,14 @@ class _NoTriton:
     def jit(self, fn: Any) -> _NoKernel:
         return _NoKernel(fn, self.reason)
 
+    def autotune(self, *args: Any, **kwargs: Any) -> Callable[[_NoKernel], _NoKernel]:
+        return lambda kernel: kernel
+
+    heuristics = autotune
+
+    def Config(self, *args: Any, **kwargs: Any) -> None:
+        """Of no use: nothing is tuned."""
+
     @staticmethod
     def cdiv(x: int, y: int) -> int:
         return -(-x // y)
@@ -73,15 +81,13 @@ def _import_triton() -> tuple[Any, Any, str]:
         import triton.language as tl
     except ImportError:
         return _NoTriton(INSTALL), _NoLanguage(), INSTALL
-    late = (
-        interpreted() and type(tl.sum).__name__ == "JITFunction"
-    )  # the language's own functions are of the other mode
-    return (_NoTriton(TOO_LATE), tl, TOO_LATE) if late else (triton, tl, "")
+    if interpreted() and type(tl.sum).__name__ == "JITFunction":  # the language's own functions are of the other mode
+        return _NoTriton(TOO_LATE), tl, TOO_LATE
+    if interpreted():
+        from helpers import interpreter_patches
 
-
-def interpreted() -> bool:
-    """Whether kernels are interpreted on the CPU (slow, for right answers) and not compiled for a GPU."""
-    return os.environ.get("TRITON_INTERPRET", "").lower() in ("1", "true", "on", "yes", "y")
+        interpreter_patches.apply()
+    return triton, tl, ""
 
 
 def device() -> torch.device:

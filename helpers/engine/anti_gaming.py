@@ -21,7 +21,8 @@ from .observe import Observation, StudentError
 
 T = TypeVar("T")
 OURS = (
-    "KernelDied Timeout TooManySteps BorderError OutOfReach UnmaskedRead UnmaskedWrite StrayPointer CompilationError"
+    "KernelDied Timeout TooManySteps BorderError OutOfReach UnmaskedRead UnmaskedWrite StrayPointer CompilationError "
+    "NotInterpretable ConfigurationsDisagree"
 ).split()
 """Errors with names that the course itself gives, or Triton."""
 

@@ -5,6 +5,9 @@ wrapped while a call is observed; where a version of Triton has no such function
 """
 
 import contextlib
+import functools
+import inspect
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -14,6 +17,10 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
+
+from helpers.environment import interpreted
+
+from . import autotuned_kernels
 
 NEAR = 256  # rows past the end: that far, an unmasked tile reaches; what is farther out went astray
 
@@ -28,6 +35,10 @@ class UnmaskedWrite(IndexError):
 
 class StrayPointer(IndexError):
     """A kernel read or wrote somewhere else altogether."""
+
+
+class NotInterpretable(RuntimeError):
+    """A kernel uses what only a GPU has; grading interprets kernels."""
 
 
 CERTAIN = (UnmaskedRead.__name__, UnmaskedWrite.__name__)  # errors that say which slip it is, wherever they come up
@@ -56,6 +67,8 @@ def watched(count: Callable[[], None]) -> Iterator[None]:
             "_init_args_hst",
             lambda init: _noting(init, launches, patched),
         )
+        if interpreted():
+            _wrap(stack, _of_triton("autotuner", "Autotuner"), "run", autotuned_kernels.comparing)
         builder = _of_triton("interpreter", "InterpreterBuilder")
         _wrap(stack, sys.modules.get("triton.runtime.interpreter"), "_patch_lang", lambda patch: _once(patch, patched))
         for name, pointer, mask, reads in _ACCESSES:
@@ -88,12 +101,33 @@ def _counting(run: Callable, count: Callable[[], None]) -> Callable:
     def counted(self, *args, **kwargs) -> Any:
         if not kwargs.get("warmup"):
             count()
+        if found := _GPU_ONLY.search(source_of(self)):
+            raise NotInterpretable(
+                f"`{found[0]}` runs on a GPU alone, and grading interprets kernels on a CPU: write it with functions "
+                "of `tl`."
+            )
+        sources.add(source_of(self))
         with (
             _disable_current_modes()
         ):  # what Triton does with tensors to launch a kernel is no operation of the student's
             return run(self, *args, **kwargs)
 
     return counted
+
+
+_GPU_ONLY = re.compile(r"\blibdevice\.\w+|\binline_asm_elementwise\b|\bextern_elementwise\b")
+sources: set[str] = set()
+"""Of kernels that were launched while somebody watched."""
+
+
+@functools.lru_cache(maxsize=100)
+def source_of(kernel: Any) -> str:
+    """Of a kernel and of the functions of the same file or notebook that it calls; "" where that can't be read."""
+    with contextlib.suppress(OSError, TypeError):
+        text = inspect.getsource(kernel.fn)
+        called = (kernel.fn.__globals__.get(name) for name in kernel.fn.__code__.co_names)
+        return text + "".join(source_of(one) for one in called if type(one) is type(kernel) and one is not kernel)
+    return ""
 
 
 def _noting(init: Callable, launches: list[_Launch], patched: set[int]) -> Callable:

@@ -1,13 +1,15 @@
 """A check of a function that launches kernels."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from torch.utils._pytree import tree_map
 
 from helpers.kernels import UNAVAILABLE, device
 
-from . import kernel_interpreter
+from . import kernel_bounds, kernel_interpreter
 from .cases import Case
 from .check import Behaviour, Check, Misconception
 from .compare import in_float64
@@ -21,6 +23,16 @@ BLIND = (
     "To look as closely, put `%env TRITON_INTERPRET=1` above the first cell of the notebook, restart, and run this "
     "check again."
 )
+
+TF32 = (
+    "This GPU rounds the float32 inputs of `tl.dot` to TF32, with 10 bits after the point instead of 23, unless it is "
+    'told `input_precision="ieee"`. That alone makes results differ from the fourth digit on.'
+)
+
+
+def _rounds_to_tf32(source: str) -> bool:
+    """Whether a kernel leaves the precision of its products to a GPU that has TF32 (from Ampere on)."""
+    return bool(re.search(r"\bdot\((?!.*input_precision)", source)) and torch.cuda.get_device_capability() >= (8, 0)
 
 
 def no_kernel(seen: Observation) -> bool:
@@ -64,9 +76,12 @@ class KernelCheck(Check):
         """As `Check`; 0 points and what to do where no kernel runs, and what a GPU doesn't show where all is right."""
         if UNAVAILABLE:
             return not_attempted(self.exercise, points, f"Not attempted here. {UNAVAILABLE}")
+        kernel_bounds.sources.clear()
         score = super().__call__(student, points=points, cases=cases, seed=seed)
-        if score.full and device().type == "cuda":
+        if device().type == "cuda" and score.full:
             score.message = BLIND
+        elif device().type == "cuda" and not score.diagnosis and any(map(_rounds_to_tf32, kernel_bounds.sources)):
+            score.message = f"{score.message}\n{TF32}".strip()
         return score
 
     def observe(self, answer: Callable, args: tuple, gradient: bool = False) -> Observation:

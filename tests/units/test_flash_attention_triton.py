@@ -16,6 +16,7 @@ from conftest import ROOT
 
 from autograder.course.standalone_source import splice
 from helpers import check
+from helpers.engine import guard_self_test, kernel_bounds
 from helpers.engine.isolated_call import LAYOUTS, laid_out
 from helpers.engine.observe import KERNEL, observe
 from helpers.flash_attention import flash_triton
@@ -201,6 +202,90 @@ def test_a_kernel_that_leaves_its_tensors_is_told_where_it_went():
         assert seen.error.kind == "StrayPointer" and words in seen.error.message
     right = observe(copied, (torch.randn(32),), layouts=("dense",))
     assert right.error is None and right.operations[KERNEL] == 1
+
+
+@triton.jit
+def _scaled_rows(x_ptr, factor_ptr, out_ptr, to_row, to_column, n, d, BLOCK: tl.constexpr, TILE: tl.constexpr):
+    rows, columns = tl.program_id(0) * TILE + tl.arange(0, BLOCK), tl.arange(0, 128)
+    exists = (rows[:, None] < n) & (columns[None, :] < d)
+    x = tl.load(x_ptr + rows[:, None] * to_row + columns[None, :] * to_column, mask=exists, other=0.0)
+    factor = tl.load(factor_ptr + rows, mask=rows < n, other=0.0)
+    tl.store(out_ptr + rows[:, None] * d + columns[None, :], x * factor[:, None], mask=exists)
+
+
+def rows_scaled_by(kernel, **sizes):
+    def launch(x, factor):
+        out, factor = torch.empty(x.shape, device=x.device), factor.contiguous()
+        kernel[lambda meta: (triton.cdiv(len(x), meta["TILE"]),)](x, factor, out, *x.stride(), *x.shape, **sizes)
+        return out
+
+    return launch
+
+
+def tuned(*sizes):
+    return triton.autotune([triton.Config({"BLOCK": block, "TILE": tile}) for block, tile in sizes], key=["n"])
+
+
+@interpreter_only
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        tuned((16, 16), (32, 32), (32, 32))(_scaled_rows),
+        triton.heuristics({"BLOCK": lambda args: 16, "TILE": lambda args: 16})(_scaled_rows),
+    ],
+    ids=["autotune", "heuristics"],
+)
+def test_a_kernel_whose_sizes_are_chosen_for_it_is_graded(kernel):
+    assert check.triton_rows(rows_scaled_by(kernel), points=2).full
+
+
+@interpreter_only
+def test_a_kernel_that_is_right_in_one_configuration_alone_is_told_so():
+    score = check.triton_rows(rows_scaled_by(tuned((16, 16), (32, 64))(_scaled_rows)), points=2)
+    assert not score.full and "BLOCK = 32, TILE = 64 than with BLOCK = 16, TILE = 16" in score.message
+
+
+@triton.jit
+def _assembly(x):
+    return tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [x], dtype=tl.float32, is_pure=True, pack=1)
+
+
+@triton.jit
+def assembly_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    places = tl.arange(0, BLOCK)
+    tl.store(out_ptr + places, _assembly(tl.load(x_ptr + places, mask=places < n)), mask=places < n)
+
+
+def test_a_kernel_of_what_only_a_gpu_has_is_told_so_before_it_is_graded():
+    def launch(x):
+        out = torch.empty_like(x)
+        assembly_kernel[(1,)](x, out, len(x), BLOCK=16)
+        return out
+
+    seen = observe(launch, (torch.randn(7),), layouts=("dense",))
+    assert seen.error.kind == "NotInterpretable" and "`inline_asm_elementwise`" in seen.error.message
+
+
+@triton.jit
+def bfloat16_kernel(x_ptr, y_ptr, out_ptr, SIZE: tl.constexpr):
+    places = tl.arange(0, SIZE)[:, None] * SIZE + tl.arange(0, SIZE)[None, :]
+    x, y = tl.load(x_ptr + places).to(tl.bfloat16), tl.load(y_ptr + places).to(tl.bfloat16)
+    tl.store(out_ptr + places, tl.dot(x, y) + (x * y - 2.0 * x).to(tl.float32) + tl.where(x < y, 1.0, 0.0))
+
+
+@interpreter_only
+def test_bfloat16_is_interpreted_as_a_gpu_computes_it():
+    x, y, out = torch.randn(3, 16, 16)
+    bfloat16_kernel[(1,)](x, y, out, SIZE=16)
+    x, y = x.bfloat16(), y.bfloat16()
+    torch.testing.assert_close(out, x.float() @ y.float() + (x * y - 2 * x).float() + (x < y).float())
+
+
+@interpreter_only
+def test_the_guard_fits_this_triton_and_says_where_it_does_not(monkeypatch):
+    assert not guard_self_test.unwatched()
+    monkeypatch.setattr(kernel_bounds, "_ACCESSES", kernel_bounds._ACCESSES[:1])
+    assert guard_self_test.unwatched() == "writes outside a tensor"
 
 
 @interpreter_only

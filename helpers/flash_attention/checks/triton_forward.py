@@ -139,6 +139,8 @@ def _forward_kernel(
             rescale = tl.full((BLOCK,), 1.0, tl.float32)
         if SLIP != "weights in float32":
             p = p.to(v.dtype)
+        if SLIP == "in bfloat16":
+            p, v = p.to(tl.bfloat16), v.to(tl.bfloat16)
         if SLIP == "rescaled too late":
             acc = (acc + tl.dot(p, v, input_precision="ieee")) * rescale[:, None]
         else:
@@ -294,6 +296,7 @@ triton_forward = KernelCheck(
         lse_base_2=forward("lse base 2"),
         lse_maximum_base_2=forward("maximum base 2"),
         lse_without_log=forward("lse without log"),
+        in_bfloat16=forward("in bfloat16"),
         weights_in_float32=Wrong(forward("weights in float32"), raises="AssertionError"),
         no_kernel=Wrong(forward_without_kernel, cost=no_kernel),
     ),
