@@ -1,7 +1,12 @@
-"""Modules that a student has and the grader lacks. An import in a cell gives a stand-in that complains when it is used,
-so that the rest of the cell, an answer perhaps, still runs. An import in a `try` or a library fails as ever."""
+"""Modules that a student has and the grader lacks. An import in a cell gives a stand-in, so that the rest of the cell,
+an answer perhaps, still runs. An import in a `try` or a library fails as ever.
+
+A stand-in that is used as a decorator hands the function back, one that a cell itself calls
+(`numba.njit(fastmath=True)`, `sns.set_theme()`) does nothing, and so do those that only watch or store. Any other use
+says which module is missing."""
 
 import dis
+import inspect
 import sys
 import types
 from importlib.abc import Loader, MetaPathFinder
@@ -9,10 +14,12 @@ from importlib.machinery import ModuleSpec
 from typing import Any
 
 OURS = ("helpers", "autograder")
+WATCHERS = ("wandb", "mlflow", "comet_ml", "neptune", "google", "kaggle_secrets")
+"""Loggers and a platform's own modules (google.colab): nothing that they give is part of an answer."""
 
 
 class MissingAttribute:
-    """Something of a missing module: every use says which module is missing."""
+    """Something of a missing module."""
 
     def __init__(self, module: str):
         self.__dict__["_module"] = module
@@ -26,7 +33,13 @@ class MissingAttribute:
             raise AttributeError(name)
         return self._refuse()
 
-    __call__ = __getitem__ = __iter__ = __len__ = __enter__ = __bool__ = __setattr__ = __mro_entries__ = _refuse
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 and not kwargs and isinstance(args[0], (types.FunctionType, type)):
+            return args[0]
+        in_a_function = sys._getframe(1).f_code.co_flags & inspect.CO_OPTIMIZED
+        return self._refuse() if in_a_function else self
+
+    __getitem__ = __iter__ = __len__ = __enter__ = __bool__ = __setattr__ = __mro_entries__ = _refuse
 
 
 class MissingModule(types.ModuleType):
@@ -35,7 +48,12 @@ class MissingModule(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return MissingAttribute(self.__name__.split(".")[0])
+        top = self.__name__.split(".")[0]
+        if top not in WATCHERS:
+            return MissingAttribute(top)
+        from unittest.mock import MagicMock  # takes 30 ms to import
+
+        return MagicMock()
 
 
 class MissingFinder(MetaPathFinder, Loader):

@@ -422,6 +422,22 @@ def softmax(x, dim):
         "",
         before("softmax", "%%writefile utils.py\n" + RIGHT.strip()),
     ),
+    honest(
+        "honest_decorators",
+        "decorators of packages that the grader lacks",
+        "from beartype import beartype\nimport line_profiler, numba as nb\n\n@beartype\n@nb.njit(fastmath=True)\n"
+        "@line_profiler.profile" + RIGHT,
+    ),
+    honest(
+        "honest_logger",
+        "a run that is logged, in the answer too",
+        "import wandb, mlflow\nfrom kaggle_secrets import UserSecretsClient\n"
+        "key = UserSecretsClient().get_secret('wandb')\nwandb.login(key=key)\nrun = wandb.init(project='attention')\n"
+        "mlflow.autolog()"
+        + RIGHT.replace(
+            "    return", "    with mlflow.start_run(): wandb.log({'largest': float(x.max())})\n    return"
+        ),
+    ),
     honest("honest_pip", "!pip install in the answer cell", "!pip install einops\n" + RIGHT.strip()),
     honest(
         "honest_names",
