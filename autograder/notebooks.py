@@ -57,6 +57,11 @@ def is_test(cell: NotebookNode) -> bool:
     return cell.cell_type == "code" and flag(cell, "grade") and not flag(cell, "solution")
 
 
+def is_answer(cell: NotebookNode) -> bool:
+    """Whether code is to be written in this cell."""
+    return cell.cell_type == "code" and flag(cell, "solution")
+
+
 def is_written(cell: NotebookNode) -> bool:
     """Whether a person grades this cell."""
     return flag(cell, "grade") and (flag(cell, "solution") or cell.cell_type == "markdown")

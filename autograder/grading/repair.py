@@ -1,22 +1,27 @@
 """Puts a handed-in notebook back into the form in which it was released, and says what was mended. Without this a
 copied cell ends nbgrader's whole batch, a deleted test cell is a silent 0, and so are lost marks (nbgrader's metadata).
 
-Only the form is mended: no answer is changed, and none is made up."""
+Only the form is mended: no answer is changed, and none is made up. A text that stands beside the empty place of a
+written answer is the answer."""
 
 import ast
 from collections.abc import Iterator
 from copy import deepcopy
+from itertools import takewhile
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
 
-from autograder.notebooks import grade_id
+from autograder.course.global_names import names_bound
+from autograder.notebooks import grade_id, is_answer, is_written
 
 
 class NoCourseCells(Exception):
-    """A notebook without a single cell that is marked as one of the unit's; the text says how to mend that."""
+    """A notebook without a single cell that can be told to be one of the unit's; the text says how to mend that."""
 
 
+MOST_NAMED = 5
+"""Cells that are named one by one."""
 OF_COLAB = {"id", "colab", "colab_type", "outputId", "base_uri", "executionInfo"}
 LOCKED_OR_GRADED = ("locked", "grade")
 CODE_STUB, TEXT_STUB = "raise NotImplementedError", "*Your answer here.*"
@@ -29,17 +34,18 @@ def repair(notebook: NotebookNode, original: NotebookNode) -> list[str]:
     Raises NoCourseCells where nothing shows that it is a notebook of the unit at all."""
     wanted = {name: cell for cell in original.cells if (name := grade_id(cell))}
     lines = _tidy(notebook, wanted)
-    if not any(name in wanted for name, _ in _marked(notebook)):
-        raise NoCourseCells(
-            "no cell carries the course's marks (nbgrader metadata): copy the answers into a fresh copy of the "
-            "notebook, and hand in that"
-        )
     lines += _tell_copies(notebook, wanted)
     lines += _drop_strangers(notebook, wanted)
     lines += _recover_marks(notebook, wanted)
+    if not any(_marked(notebook)):
+        raise NoCourseCells(
+            "no cell can be told to be one of the course's: copy the answers into a fresh copy of the notebook, and "
+            "hand in that"
+        )
     lines += _reset(notebook, wanted)
-    lines += _put_back(notebook, wanted)
-    return lines + _reorder(notebook, list(wanted))
+    lines += _put_back(notebook, original, wanted)
+    lines += _reorder(notebook, list(wanted))
+    return lines + _take_answers_over(notebook, original)
 
 
 def _marked(notebook: NotebookNode) -> Iterator[tuple[str, NotebookNode]]:
@@ -96,7 +102,7 @@ def _is_untouched(cell: NotebookNode, original: NotebookNode) -> bool:
     if not original.metadata["nbgrader"].get("solution"):
         return False
     if original.cell_type == "markdown":
-        return cell.source.strip() == TEXT_STUB
+        return cell.source.strip() in (TEXT_STUB, "")
     left = "".join(cell.source.replace(CODE_STUB, "").split())
     return CODE_STUB in cell.source and left == _visible(original.source)
 
@@ -118,7 +124,7 @@ def _drop_strangers(notebook: NotebookNode, wanted: dict[str, NotebookNode]) -> 
 
 def _recover_marks(notebook: NotebookNode, wanted: dict[str, NotebookNode]) -> list[str]:
     """A cell without marks that must be a missing one gets them again: by its id, text, or what it defines."""
-    lines, here = [], {name for name, _ in _marked(notebook)}
+    found_again, here = [], {name for name, _ in _marked(notebook)}
     for name, original in wanted.items():
         if name in here:
             continue
@@ -126,8 +132,10 @@ def _recover_marks(notebook: NotebookNode, wanted: dict[str, NotebookNode]) -> l
         found = next((cell for test in _TESTS for cell in reversed(free) if test(cell, original)), None)
         if found is not None:
             found.metadata["nbgrader"] = deepcopy(original.metadata["nbgrader"])
-            lines.append(f"cell {name} had lost its marks and was recognised")
-    return lines
+            found_again.append(name)
+    if len(found_again) > MOST_NAMED:
+        return [f"{len(found_again)} cells had lost their marks and were recognised"]
+    return [f"cell {name} had lost its marks and was recognised" for name in found_again]
 
 
 def _same_id(cell: NotebookNode, original: NotebookNode) -> bool:
@@ -141,8 +149,20 @@ def _same_text(cell: NotebookNode, original: NotebookNode) -> bool:
 
 
 def _same_definitions(cell: NotebookNode, original: NotebookNode) -> bool:
-    names = _definitions(original) if original.metadata["nbgrader"].get("solution") else set()
-    return bool(names) and names <= _definitions(cell)
+    if cell.cell_type != "code" or not is_answer(original):
+        return False
+    try:
+        return _asked_for(original) <= names_bound(cell.source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+
+
+def _asked_for(original: NotebookNode) -> set[str]:
+    """The functions and classes that an answer defines, or the variable."""
+    defined = {
+        node.name for node in ast.parse(original.source).body if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    }
+    return defined or {grade_id(original)}
 
 
 _TESTS = (_same_id, _same_text, _same_definitions)
@@ -152,23 +172,13 @@ def _visible(source: str) -> str:
     """The text as students got it, without what is between nbgrader's markers, and without white space."""
     kept, hidden = [], False
     for line in source.splitlines():
-        if line.strip().startswith("### BEGIN"):
+        if line.strip().startswith(("### BEGIN", "<!-- BEGIN")):
             hidden = True
-        elif line.strip().startswith("### END"):
+        elif line.strip().startswith(("### END", "<!-- END")):
             hidden = False
         elif not hidden:
             kept.append(line)
     return "".join("".join(kept).split())
-
-
-def _definitions(cell: NotebookNode) -> set[str]:
-    """The functions and classes that a code cell defines at its top."""
-    if cell.cell_type != "code":
-        return set()
-    try:
-        return {node.name for node in ast.parse(cell.source).body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set()
 
 
 def _reset(notebook: NotebookNode, wanted: dict[str, NotebookNode]) -> list[str]:
@@ -201,20 +211,25 @@ def _retyped(cell: NotebookNode, cell_type: str) -> NotebookNode:
     return made
 
 
-def _put_back(notebook: NotebookNode, wanted: dict[str, NotebookNode]) -> list[str]:
-    """Locked and graded cells that are gone come back behind the marked cell that stood before them."""
-    lines, before, here = [], None, {name for name, _ in _marked(notebook)}
-    for name, original in wanted.items():
-        if name not in here and any(original.metadata["nbgrader"].get(flag) for flag in LOCKED_OR_GRADED):
-            notebook.cells.insert(_behind(notebook, before), _blank(original))
+def _put_back(notebook: NotebookNode, original: NotebookNode, wanted: dict[str, NotebookNode]) -> list[str]:
+    """Locked and graded cells that are gone come back, each behind the nearest of those that stood before it."""
+    lines, here = [], {name for name, _ in _marked(notebook)}
+    for name, cell in wanted.items():
+        if name not in here and any(cell.metadata["nbgrader"].get(flag) for flag in LOCKED_OR_GRADED):
+            notebook.cells.insert(_place_of(name, notebook, original), _blank(cell))
             lines.append(f"cell {name} was missing and has been put back")
-            here.add(name)
-        before = name if name in here else before
     return lines
 
 
-def _behind(notebook: NotebookNode, name: str | None) -> int:
-    return next((index + 1 for index, cell in enumerate(notebook.cells) if name and grade_id(cell) == name), 0)
+def _place_of(name: str, notebook: NotebookNode, original: NotebookNode) -> int:
+    places = {_sign(cell): index for index, cell in enumerate(notebook.cells)}
+    before = takewhile(lambda cell: grade_id(cell) != name, original.cells)
+    return next((places[_sign(cell)] + 1 for cell in reversed([*before]) if _sign(cell) in places), 0)
+
+
+def _sign(cell: NotebookNode) -> str:
+    """What a cell of the release is known by."""
+    return grade_id(cell) or _visible(cell.source)
 
 
 def _blank(original: NotebookNode) -> NotebookNode:
@@ -237,3 +252,20 @@ def _reorder(notebook: NotebookNode, order: list[str]) -> list[str]:
         groups.setdefault(current, []).append(cell)
     notebook.cells = [cell for name in (None, *order) for cell in groups.get(name, [])]
     return ["cells had been moved and were put into their order again"]
+
+
+def _take_answers_over(notebook: NotebookNode, original: NotebookNode) -> list[str]:
+    """An empty place for a written answer gets what the student wrote in Markdown cells beside it."""
+    released, lines = {_sign(cell) for cell in original.cells}, []
+    for cell in [cell for _, cell in _marked(notebook) if is_written(cell)]:
+        if cell.cell_type == "markdown" and cell.source.strip() in (TEXT_STUB, ""):
+            place = next(index for index, one in enumerate(notebook.cells) if one is cell)
+            own = lambda one: one.cell_type == "markdown" and _sign(one) not in released  # noqa: E731
+            above = [*takewhile(own, reversed(notebook.cells[:place]))][::-1]
+            below = [*takewhile(own, notebook.cells[place + 1 :])]
+            if texts := [one.source for one in above + below if one.source.strip()]:
+                cell.source = "\n\n".join(texts)
+                taken = {id(one) for one in above + below}
+                notebook.cells = [one for one in notebook.cells if id(one) not in taken]
+                lines.append(f"the answer to {grade_id(cell)} stood in a cell beside its own and was taken over")
+    return lines

@@ -172,10 +172,17 @@ def _changed(unit, change):
 
 
 def _for_the_judge(unit, change, of=lambda cell: True):
+    return _parsed(unit, _changed(unit, change), of)
+
+
+def _answer(unit, data):
+    original = COURSE.solved(unit).read_text(encoding="utf-8")
+    return submission_parser.parse_submission(json.dumps(data).encode(), unit, original, _ids())
+
+
+def _parsed(unit, data, of):
     """What the judge would get: type, text, marks, and whether it need not run, of every cell."""
-    answer = submission_parser.parse_submission(
-        json.dumps(_changed(unit, change)).encode(), unit, COURSE.solved(unit).read_text(encoding="utf-8"), _ids()
-    )
+    answer = _answer(unit, data)
     assert "rejected" not in answer, answer
     notebook, original = notebooks.parse(answer["notebook"]), notebooks.read(COURSE.solved(unit))
     restore_locked_cells(notebook, original)
@@ -248,16 +255,44 @@ def test_the_stubs_are_those_of_the_settings():
     assert f'{{"python": "{CODE_STUB}"}}' in settings and f'text_stub = "{TEXT_STUB}"' in settings
 
 
-def test_a_notebook_without_any_mark_is_told_what_to_do():
-    def stripped(data):
-        for cell in data["cells"]:
-            cell["metadata"] = {}
+def without_marks(data):
+    """A tool for clean diffs strips the metadata; the ids stay."""
+    for cell in data["cells"]:
+        cell["metadata"] = {}
 
-    data = json.dumps(_changed(UNITS[0], stripped)).encode()
-    original = COURSE.solved(UNITS[0]).read_text(encoding="utf-8")
-    assert (
-        "carries the course's marks" in submission_parser.parse_submission(data, UNITS[0], original, _ids())["rejected"]
-    )
+
+def without_marks_and_ids(data):
+    """The same for a format that has no ids: texts, checks and definitions are left."""
+    without_marks(data)
+    data["nbformat_minor"] = 4
+    for cell in data["cells"]:
+        del cell["id"]
+
+
+@pytest.mark.parametrize("change", [without_marks, without_marks_and_ids])
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_notebook_whose_metadata_were_stripped_is_graded(unit, change):
+    """Written answers stand where they stood."""
+    plain, _ = _for_the_judge(unit, as_released, notebooks.grade_id)
+    data = _changed(unit, change)
+    for cell in data["cells"]:
+        if "".join(cell["source"]) == TEXT_STUB:
+            cell["source"] = f"My answer.\n\n{TEXT_STUB}"
+    cells, answer = _parsed(unit, data, notebooks.grade_id)
+    assert [kind for kind, *_ in cells] == [kind for kind, *_ in plain]
+    for (_, source, marks, _), (_, wanted, *_) in zip(cells, plain, strict=True):
+        assert source == (f"My answer.\n\n{TEXT_STUB}" if wanted == TEXT_STUB else wanted), marks
+    assert any("had lost their marks and were recognised" in line for line in answer["repairs"])
+
+
+def test_a_notebook_of_nothing_known_is_told_what_to_do():
+    data = {
+        "nbformat": 4,
+        "nbformat_minor": 4,
+        "metadata": {},
+        "cells": [{"cell_type": "raw", "source": "", "metadata": {}}],
+    }
+    assert "can be told to be one of the course's" in _answer(UNITS[0], data)["rejected"]
 
 
 @pytest.mark.parametrize(
