@@ -7,8 +7,10 @@ CELLS = 2_000
 """Cells of a notebook."""
 CODE = 150_000
 """Characters of a code cell: Python's own parser needs half a kilobyte of memory for each."""
-MARKDOWN = 3_000_000
-"""Characters of a markdown cell; Colab puts pictures into it. What takes long to render is found by trying."""
+MARKDOWN = 300_000
+"""Characters of a markdown cell, pictures not counted. What takes long to render is found by trying."""
+PICTURE = 5_333_332
+"""Characters of one picture in a markdown cell: 4 MB."""
 TEXT = 600_000
 """Characters of all cells together, pictures in markdown not counted."""
 

@@ -126,7 +126,8 @@ def read_notebook(folder: int, name: str) -> NotebookFile:
     data, saved = read_regular(folder, name, size_limits.FILE)
     if len(data) > size_limits.FILE:
         raise Rejected(
-            f"{name} has more than {size_limits.FILE // 1_000_000} MB: clear the outputs and hand it in again"
+            f"{name} has more than {size_limits.FILE // 1_000_000} MB: clear the outputs, make pictures smaller, and "
+            "hand it in again"
         )
     return NotebookFile(name, data, saved)
 

@@ -19,6 +19,8 @@ from autograder.notebooks import STAMP
 
 SECONDS = 2.0  # to colour one cell
 PICTURE = re.compile(r"data:image/[^)\s\"'>]*")
+IN_TEXT = re.compile(r"\]\(data:(image/[a-z]+);base64,([A-Za-z0-9+/=]+)\)")
+"""A picture as Colab pastes it into a text."""
 KEPT = ("nbgrader", "id")
 """A cell's metadata that mean something here; Colab keeps a cell's id in them."""
 CELL_TYPES = ("code", "markdown", "raw", "heading", "html")
@@ -74,6 +76,7 @@ def _known_without_marks(notebook: NotebookNode) -> set[str]:
 
 def _made_ready(notebook: NotebookNode, original: NotebookNode) -> list[str]:
     lines = repair(notebook, original)
+    lines += [line for cell in notebook.cells if cell.cell_type == "markdown" for line in _pictures(cell)]
     lines += _cut(notebook)
     released = {cell.source for cell in original.cells}
     sanitize_text_cells(notebook, released)
@@ -225,13 +228,30 @@ def _size(cell: dict) -> int:
     return len(PICTURE.sub("", cell.get("source") or cell.get("input") or ""))
 
 
+def _pictures(cell: NotebookNode) -> list[str]:
+    """Pictures out of the text: the renderer is slow on long lines. What is larger than one may be is set aside."""
+    pictures = cell.get("attachments", {})
+    for number, (kind, data) in enumerate(IN_TEXT.findall(cell.source)):
+        name = f"in-text-{number}.{kind.removeprefix('image/')}"
+        cell.source = IN_TEXT.sub(f"](attachment:{name})", cell.source, count=1)
+        pictures[name] = {kind: data}
+    sizes = {name: max(map(len, kinds.values()), default=0) for name, kinds in pictures.items()}
+    cell.attachments = {name: kinds for name, kinds in pictures.items() if sizes[name] <= size_limits.PICTURE}
+    return [
+        f"a picture in {notebooks.grade_id(cell) or 'a text of the student'} was left out: it has "
+        f"{size / 1_333_333:.1f} MB, more than {size_limits.PICTURE / 1_333_333:.0f}"
+        for size in sizes.values()
+        if size > size_limits.PICTURE
+    ]
+
+
 def _cut(notebook: NotebookNode) -> list[str]:
     """Puts a line in the place of what is larger than a cell may be."""
     lines = []
     for cell in notebook.cells:
         most = size_limits.CODE if cell.cell_type == "code" else size_limits.MARKDOWN
-        if len(cell.source) > most:
-            lines += _leave_out(cell, f"it has {len(cell.source):,} characters, more than {most:,}")
+        if (size := _size(cell)) > most:
+            lines += _leave_out(cell, f"it has {size:,} characters, more than {most:,}")
     return lines
 
 

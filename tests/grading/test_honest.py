@@ -72,6 +72,17 @@ def colab_picture(data):
     )
 
 
+def photo_of_a_proof(data):
+    """Three megabytes, with words around it."""
+    data["cells"].append(
+        {
+            "cell_type": "markdown",
+            "metadata": {"id": "photo"},
+            "source": [f"By hand:\n\n![proof.jpeg](data:image/jpeg;base64,{'A' * 4_000_000})\n\nQED."],
+        }
+    )
+
+
 def vscode(data):
     """Language of each cell, no kernel's name, a long list of outputs' metadata."""
     data["metadata"] = {

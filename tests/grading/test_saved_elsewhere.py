@@ -285,6 +285,25 @@ def test_a_notebook_whose_metadata_were_stripped_is_graded(unit, change):
     assert any("had lost their marks and were recognised" in line for line in answer["repairs"])
 
 
+@pytest.mark.parametrize("pasted_by", ["colab", "jupyterlab"])
+def test_a_photo_of_a_proof_is_kept_and_one_that_is_too_large_costs_no_words(pasted_by):
+    unit, sizes = "02_qkv_attention", (3_500_000, 5_500_000)
+
+    def with_photos(data):
+        cell = next(one for one in data["cells"] if one["id"] == "select_one_value_why")
+        urls = [f"data:image/jpeg;base64,{'/9j/' * (size // 4)}" for size in sizes]
+        if pasted_by == "jupyterlab":
+            cell["attachments"] = {f"{n}.jpeg": {"image/jpeg": url.split(",")[1]} for n, url in enumerate(urls)}
+            urls = [f"attachment:{name}" for name in cell["attachments"]]
+        cell["source"] = f"First ![one]({urls[0]}) then ![two]({urls[1]}) so there."
+
+    cells, answer = _for_the_judge(unit, with_photos, lambda cell: notebooks.grade_id(cell) == "select_one_value_why")
+    text = cells[0][1]
+    assert text.count("data:image/jpeg") == 1 and len(text) > sizes[0]
+    assert "First" in text and "is missing" in text and "so there." in text
+    assert answer["repairs"] == ["a picture in select_one_value_why was left out: it has 4.1 MB, more than 4"]
+
+
 def test_a_notebook_of_nothing_known_is_told_what_to_do():
     data = {
         "nbformat": 4,
