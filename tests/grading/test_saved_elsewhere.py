@@ -56,6 +56,40 @@ def deepnote(data):
         }
 
 
+def databricks(data):
+    """Its own keys in the notebook and in every cell, ids that are numbers, another language's name in front."""
+    data["nbformat_minor"] = 0
+    data["metadata"] = {
+        "application/vnd.databricks.v1+notebook": {"dashboards": [], "language": "python", "widgets": {}},
+        "language_info": {"name": "python"},
+    }
+    for number, cell in enumerate(data["cells"]):
+        del cell["id"]
+        cell["metadata"]["application/vnd.databricks.v1+cell"] = {
+            "cellMetadata": {"byteLimit": 2048000, "rowLimit": 10000},
+            "inputWidgets": {},
+            "nuid": f"{number:08x}-0000-4000-8000-000000000000",
+            "showTitle": False,
+            "title": "",
+        }
+
+
+def marimo(data):
+    """`marimo export ipynb`: its version, ids of four letters, a name and settings for each cell."""
+    data["metadata"] = {"marimo": {"marimo_version": "0.18.0"}}
+    for number, cell in enumerate(data["cells"]):
+        cell["metadata"] |= {"marimo": {"name": "_", "config": {"hide_code": False}}, "id": cell.pop("id")}
+        cell["id"] = f"c{number:03d}"
+
+
+def widget_states(data):
+    """Progress bars leave their state in the notebook: megabytes of it."""
+    state = {f"{number:032x}": {"model_name": "HTMLModel", "state": {"value": "x" * 2000}} for number in range(1500)}
+    data["metadata"]["widgets"] = {
+        "application/vnd.jupyter.widget-state+json": {"state": state, "version_major": 2, "version_minor": 0}
+    }
+
+
 def windows_lines(data):
     """Line ends of Windows inside the cells, as a text editor leaves them."""
     for cell in data["cells"]:
@@ -75,7 +109,7 @@ def trailing_spaces(data):
             cell["source"] = "".join(cell["source"]) + "\n"
 
 
-PROGRAMS = [*FORMS, kaggle, deepnote, windows_lines, megabytes_of_output]
+PROGRAMS = [*FORMS, kaggle, deepnote, databricks, marimo, widget_states, windows_lines, megabytes_of_output]
 
 
 # ---------------------------------------------------------------- what students do
