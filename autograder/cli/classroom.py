@@ -20,6 +20,9 @@ def release(
             "--from", metavar="URL", help="Where students can fetch the wheel, or the folder that it will lie in."
         ),
     ] = "",
+    agents: Annotated[
+        bool, typer.Option(help="With AGENTS.md and CLAUDE.md, which ask AI assistants to tutor, not to answer.")
+    ] = True,
 ) -> None:
     """Write what a class is given: notebooks, a wheel of `helpers`, a page for students, the licence.
 
@@ -29,7 +32,7 @@ def release(
 
     course = find_course()
     chosen = course.chosen(units or [])
-    files, wheel = run(course, chosen, folder, address)
+    files, wheel = run(course, chosen, folder, address, agents)
     say(f"{len(chosen)} unit{'s' * (len(chosen) > 1)}, {len(files)} files: {folder}")
     say(f"The wheel: {wheel.name}")
 

@@ -20,6 +20,8 @@ from autograder.errors import BAD_INPUT, CourseError
 from autograder.sanitize_terminal import printable
 
 WHEEL = "attention_course-*.whl"
+AGENTS = PACKAGES / "autograder" / "course" / "AGENTS.md"
+"""What assistants look for in a folder of code: here it asks them to tutor."""
 STUB = '''"""Packed, so that nobody reads an answer by accident."""
 {public}
 import helpers.packed
@@ -40,10 +42,12 @@ except ModuleNotFoundError:  # not installed: take the wheel that came with this
 """
 
 
-def release(course: Course, units: list[str], folder: Path, address: str = "") -> tuple[list[Path], Path]:
+def release(
+    course: Course, units: list[str], folder: Path, address: str = "", agents: bool = True
+) -> tuple[list[Path], Path]:
     """Writes the release of these units into a folder that is empty, or holds an earlier release. address: where
-    students can fetch the wheel, or the folder that it will lie in. Returns the files, below the folder, and the wheel
-    among them. Raises CourseError, and then nothing was written."""
+    students can fetch the wheel, or the folder that it will lie in. agents: with what asks AI assistants to tutor.
+    Returns the files, below the folder, and the wheel among them. Raises CourseError, and then nothing was written."""
     _check(course, folder, address)
     with tempfile.TemporaryDirectory(prefix="attn-release-") as made:
         new = Path(made) / "release"
@@ -52,6 +56,9 @@ def release(course: Course, units: list[str], folder: Path, address: str = "") -
             _notebook(course, unit, new, _address(address, wheel.name))
         (new / "README.md").write_text(_readme(course, units, wheel.name), encoding="utf-8")
         shutil.copy(course.root / "LICENSE", new)
+        if agents:
+            shutil.copy(AGENTS, new)
+            (new / "CLAUDE.md").write_text("@AGENTS.md\n", encoding="utf-8")
         try:
             for old in folder.glob(WHEEL) if folder.is_dir() else ():
                 old.unlink()

@@ -100,7 +100,7 @@ def test_what_is_in_it(released):
     given, installed = released
     names = {path.relative_to(given).as_posix() for path in given.rglob("*") if path.is_file()}
     wheel = next(name for name in names if name.endswith(".whl"))
-    assert names == {"LICENSE", "README.md", wheel, f"notebooks/{UNIT}/{UNIT}.ipynb"}
+    assert names == {"AGENTS.md", "CLAUDE.md", "LICENSE", "README.md", wheel, f"notebooks/{UNIT}/{UNIT}.ipynb"}
     inside = zipfile.ZipFile(given / wheel).namelist()
     rooms = {name.split("/")[1] for name in inside if name.count("/") > 1} & dependencies.rooms()
     assert rooms == {"qkv_attention"}, "what later units ask is not given out with this one"
@@ -165,8 +165,10 @@ def test_what_can_not_be_released_is_one_line(course, tmp_path, make, address, t
 
 def test_the_command(real_course, attn, tmp_path):
     done = attn(real_course, "release", str(tmp_path / "given"), "00", "--from", "https://x.org")
-    assert done.exit_code == 0 and "1 unit, 4 files" in done.output
+    assert done.exit_code == 0 and "1 unit, 6 files" in done.output
     assert (tmp_path / "given" / "notebooks" / "00_start_here" / "00_start_here.ipynb").is_file()
+    assert "tutor" in (tmp_path / "given" / "AGENTS.md").read_text()
     assert attn(real_course, "release", str(tmp_path / "given"), "00").exit_code == 0, "an earlier release is replaced"
+    assert "1 unit, 4 files" in attn(real_course, "release", str(tmp_path / "alone"), "00", "--no-agents").output
     assert len(list((tmp_path / "given").glob("*.whl"))) == 1
     assert "lies in the course" in attn(real_course, "release", str(ROOT / "given"), "00").output
