@@ -60,6 +60,10 @@ def not_turned(t, split, at):
     return split(t)
 
 
+def all_at_start(t, split, at):
+    return turned(t, split, at[:1].expand(len(at)))
+
+
 @dataclass(frozen=True)
 class Step(Attention):
     """n new tokens after m old ones, at the positions `at`. split: of (b, n, d) it makes (b, h, n, d_h)."""
@@ -142,6 +146,8 @@ decode_step = Check(
         *slips(step, Softmax.no_maximum, Softmax.maximum_of_hidden, Softmax.one_maximum, Mask.plus_infinity),
         position_off_by_one=step(start=lambda m: max(0, m - 1)),
         from_0_in_every_chunk=step(start=lambda m: 0),
+        m_added_twice=Wrong(step(start=lambda m: 2 * m), variants=(step(shift=lambda n, m: 2 * m),)),
+        one_position_for_chunk=step(q=all_at_start, k=all_at_start),
         query_at_0=step(q=lambda t, split, at: turned(t, split, at - at[0])),
         no_positions=step(q=not_turned, k=not_turned),
         keys_not_turned=step(k=not_turned),

@@ -118,6 +118,11 @@ def token_by_token(model, prompt):
     return logits, cache
 
 
+def all_but_last_first(model, prompt):
+    cache = model(prompt[:, :-1], 0, None)[1] if prompt.shape[1] > 1 else None
+    return model(prompt[:, -1:], prompt.shape[1] - 1, cache)
+
+
 def first_row(model, prompt):
     logits, cache = model(prompt, 0, None)
     return logits[:, :1], cache
@@ -172,6 +177,7 @@ generate_cached = Check(
         __file__,
         no_cache=Wrong(all_again(lambda cache: None), cost=lambda seen: _calls_and_read(seen)[1] > 1),
         all_read_again=all_again(lambda cache: cache),
+        split_before_last=Wrong(writing(read=all_but_last_first), cost=lambda seen: _calls_and_read(seen) == (1, 0)),
         token_by_token=Wrong(writing(read=token_by_token), cost=_in_small_calls),
         last_token_read=Wrong(writing(last_too=True), cost=lambda seen: _calls_and_read(seen) == (1, 1)),
         backwards=writing(read=lambda model, prompt: model(prompt.flip(1), 0, None)),

@@ -139,7 +139,10 @@ positions_and_mask = Check(
         not_shifted=rows(mask=lambda real, n: right_mask(real, n, shift=0)),
         positions_begin_again=rows(lambda real, n: torch.arange(n).expand(len(real), -1)),
         counted_over_newest=rows(lambda real, n: real[:, real.shape[1] - n :].cumsum(dim=1) - 1),
-        columns_after_prompt=rows(lambda real, n: places(real, n) if n == real.shape[1] else columns(real, n)),
+        columns_after_prompt=Wrong(
+            rows(lambda real, n: places(real, n) if n == real.shape[1] else columns(real, n)),
+            variants=(rows(lambda real, n: columns(real, n) if n == 1 else places(real, n)),),
+        ),
         compared_with_positions=rows(
             mask=lambda real, n: (torch.arange(real.shape[1]) <= places(real, n)[:, :, None]) & real[:, None]
         ),

@@ -255,7 +255,24 @@ def every_slot(self):
     return (torch.arange(self.window) + self.length) % self.window
 
 
+def cut_first(width):
+    """The joined keys are cut to their last `width(window, n)` before anybody attends to them."""
+
+    def attend_cut(self, q, k, v):
+        keys, values = (t[:, :, -width(self.window, q.shape[2]) :] for t in self.joined(self.slots(), k, v))
+        output = self.mix(q, keys, values)
+        self.store(k, v)
+        return output
+
+    return attend_cut
+
+
 STORED_FIRST = ring(attend=stored_first)
+CUT_TO_CHUNK, *CUT_TO_WINDOW = (
+    ring(attend=cut_first(width), seen=seen)
+    for width in (max, lambda window, n: window)
+    for seen in (Ring.seen, lambda self, age: age >= 0)
+)
 
 sliding_cache = Check(
     exercise="sliding_cache",
@@ -294,6 +311,7 @@ sliding_cache = Check(
         empty_slots=ring(slots=every_slot),
         zeros_taken_for_empty=ring(slots=every_slot, hide=lambda scores, mask: below_all(scores, mask & (scores != 0))),
         stored_first=Wrong(STORED_FIRST, recognise=empty_rows_aside(STORED_FIRST, drive_window)),
+        cut_first=Wrong(CUT_TO_CHUNK, variants=tuple(CUT_TO_WINDOW)),
         more_than_itself=Wrong(ring(attend=all_but_the_oldest), recognise=sees_more_than_itself),
         nothing_dropped=ring(slots=lambda self: torch.arange(self.length), store=joining(cut=False)),
         views_of_all=ring(slots=lambda self: torch.arange(min(self.length, self.window)), store=joining(cut=True)),
