@@ -18,6 +18,7 @@ from autograder.gradebook.grades import MISSING, Grade
 from autograder.grading.grade import NO_MISTAKE
 from autograder.judge.outputs import MIME
 from autograder.reports import similarity, suspicious_code
+from autograder.reports.oral_questions import oral_questions
 from autograder.reports.similarity import Pair
 
 
@@ -65,6 +66,8 @@ class UnitStatistics:
     """What was mended in hand-ins before they were graded, and whose."""
     beyond: list[tuple[str, list[str]]] = field(default_factory=list)
     """Student → lines that reach for more than an exercise needs (see suspicious_code.py)."""
+    questions: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    """Student → lines of the answers, and what to ask about them (see oral_questions.py)."""
 
     @property
     def scores(self) -> list[float]:
@@ -96,6 +99,7 @@ def class_statistics(course: Course, unit: str) -> UnitStatistics:
         {student: [name for name in most if one.get(name, 0.0) < most[name]] for student, one in points.items()},
         _repairs(answers),
         _beyond(answers, released, solved),
+        {student: oral_questions(code, _code(released).splitlines()) for student, code in sorted(codes.items())},
     )
 
 

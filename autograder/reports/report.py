@@ -99,6 +99,7 @@ def _unit(course: Course, one: UnitStatistics, index: dict[str, list[str]]) -> d
         "pairs": [_sides(pair, one.codes) for pair in one.pairs],
         "repairs": one.repairs,
         "beyond": one.beyond,
+        "questions": {name: asked for name, asked in one.questions.items() if asked},
     }
 
 

@@ -17,6 +17,7 @@ from autograder.errors import CourseError
 from autograder.gradebook import roster as rosters
 from autograder.grading import gradebook_writer
 from autograder.reports import class_statistics, report, similarity, suspicious_code
+from autograder.reports.oral_questions import MOST, QUESTIONS, oral_questions
 from autograder.reports.remediation_groups import remediation_groups
 from autograder.site import markdown_html
 from helpers.engine.mime import MIME
@@ -168,6 +169,17 @@ def test_repairs_and_reaching_code_stand_on_the_page(graded, found):
     assert found.beyond == [("cem", ["return inspect.getsource(x)"])]
     text = report.page(graded, [found])
     assert "attend_test was missing" in text and "inspect.getsource" in text and "No two students share" in text
+
+
+def test_questions_are_about_lines_that_the_student_wrote(graded, found):
+    for student, asked in found.questions.items():
+        code = "\n".join([CLASS[student][2] or "", *right_answers(graded).values()])
+        assert all(line in code and question in QUESTIONS.values() for line, question in asked)
+    asked = oral_questions(OWN)
+    assert 0 < len(asked) <= MOST and all(line in OWN for line, _ in asked) and asked == oral_questions(OWN)
+    assert len({question for _, question in asked}) == len(asked)
+    assert oral_questions(OWN, OWN.splitlines()) == oral_questions("def (") == []
+    assert "Questions to ask" in report.page(graded, [found])
 
 
 def test_what_to_revise_leads_into_the_pages_of_the_site(graded, found, tmp_path, monkeypatch):
