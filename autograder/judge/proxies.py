@@ -175,7 +175,7 @@ def _loss(problem: Exception) -> StudentError:
 def _student_error(error: Any) -> StudentError:
     if not isinstance(error, dict):
         return StudentError("BorderError", "what came back can't be read.")
-    return StudentError(*(str(error.get(part, ""))[:2000] for part in ("kind", "message", "where")))
+    return StudentError(*(str(error.get(part, ""))[:2000] for part in ("kind", "message", "where", "plain")))
 
 
 def observation(args: tuple, kwargs: dict, seen: Any) -> Observation:

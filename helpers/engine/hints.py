@@ -20,7 +20,7 @@ class Hint:
 @cache
 def hints_beside(module_file: str) -> dict[str, Hint]:
     """All hints by their keys: of `split_heads.py` those in `split_heads.md`."""
-    found = re.split(HEADING, _text(Path(module_file)))[1:]
+    found = re.split(HEADING, text_beside(module_file))[1:]
     triples = zip(found[::3], found[1::3], found[2::3], strict=True)
     return {key: Hint(name.strip(), " ".join(text.split("\n")).strip()) for key, name, text in triples}
 
@@ -32,12 +32,12 @@ def hint_for(key: str, module_file: str, otherwise: Hint | None = None) -> Hint:
 
 def keys_beside(module_file: str) -> list[str]:
     """The keys in the order of the file, one that stands there twice as often."""
-    return [match[1] for match in HEADING.finditer(_text(Path(module_file)))]
+    return [match[1] for match in HEADING.finditer(text_beside(module_file))]
 
 
-def _text(module_file: Path) -> str:
+def text_beside(module_file: str) -> str:
     """The file as it is, or packed as in a class's wheel; "" where there is none that can be read."""
-    path = module_file.with_suffix(".md")
+    path = Path(module_file).with_suffix(".md")
     try:
         return path.read_text(encoding="utf-8") + "\n"
     except FileNotFoundError:

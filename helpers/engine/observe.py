@@ -31,6 +31,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
+from . import plain_errors
 from .autograd_memory import SavedTensors, of_its_object
 from .buffer_reuse import PreviousOutputs
 from .isolated_call import Died, in_own_process, laid_out, nothing_left_over
@@ -61,10 +62,11 @@ class StudentError:
     kind: str
     message: str
     where: str = ""
+    plain: str = field(default="", compare=False)  # the same in plain words, and what the names are
 
     def __str__(self) -> str:
         text = f"{self.kind}: {self.message}" if self.message else self.kind
-        return f"{text}\n{self.where}" if self.where else text
+        return "\n".join(filter(None, (text, self.where, self.plain)))
 
 
 class TooManySteps(BaseException):
@@ -524,7 +526,10 @@ def _student_error(error: BaseException) -> StudentError:
         type(error).__name__ == "InterpreterError" and error.__cause__
     ):  # once for each function of a kernel it came through
         error = error.__cause__
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not frame.filename.startswith(OUR_FOLDERS)]
-    where = f"line {own[-1].lineno}, in `{own[-1].name}`: {own[-1].line}" if own and own[-1].line else ""
-    return StudentError(type(error).__name__, str(error), where)
+    own = plain_errors.own_frames(error, OUR_FOLDERS)
+    last = traceback.extract_tb(own[-1])[0] if own else None
+    where = f"line {last.lineno}, in `{last.name}`: {last.line}" if last and last.line else ""
+    kind = type(error).__name__
+    if kind == "NotImplementedError" and str(error) and "raise" not in where:
+        kind = "RuntimeError"  # of PyTorch's: a stub raises one without a word
+    return StudentError(kind, str(error), where, plain_errors.explained(error, own))
