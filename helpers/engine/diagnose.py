@@ -9,11 +9,13 @@ Three kinds of evidence, each looked for only where the stronger one before it f
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Protocol
 
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
+from . import two_slips
 from .anti_gaming import without_details
 from .card import Item
 from .case_result import CaseResult
@@ -90,7 +92,40 @@ def _by_output(
     if len(same) == 1:
         message = f"{_lead(check, failed)} {same[0].name}. {same[0].hint}"
         return Diagnosis(same[0].name, message, _telling(trials, [place for _, place in apart if place is not None]))
-    return _by_mark(check, failed) or _by_guard(check, trials, failed)
+    return (
+        _by_mark(check, failed)
+        or _by_guard(check, trials, failed)
+        or _by_two(check, student, trials, failed)
+        or _by_one_case(check, failed)
+    )
+
+
+def _by_two(check: Subject, student: Callable, trials: list[CaseResult], failed: list[CaseResult]) -> Diagnosis | None:
+    """Two slips together, where one pair alone does what the student's function does."""
+    if check.quiz or any(trial.seen.error for trial in failed):
+        return None
+    ordered = [*sorted(failed, key=_elements), *(trial for trial in trials if trial.passed)]  # quick ones first
+    tried = islice(two_slips.pairs(check.misconceptions), two_slips.MOST)
+    same = [both for both in tried if _first_apart(check, both, ordered, False) is None]
+    same = _still_the_same(check, student, same, failed, False)
+    lead = "Your output is what you get with two slips at once:"
+    return Diagnosis(same[0].name, f"{lead} {same[0].name}. {same[0].hint}") if len(same) == 1 else None
+
+
+def _elements(trial: CaseResult) -> int:
+    return sum(leaf.numel() for leaf in tree_leaves(trial.seen.args) if isinstance(leaf, Tensor))
+
+
+def _by_one_case(check: Subject, failed: list[CaseResult]) -> Diagnosis | None:
+    """A slip that explains the whole output of one case, where no other does."""
+    for trial in failed if check.compare and not check.quiz else ():
+        if trial.hidden or trial.seen.error or not _telling_numbers(trial.seen.output):
+            continue
+        same = [wrong for wrong in check.misconceptions if _same_outcome(check, wrong, trial, False)]
+        if len(same) == 1 and not same[0].cost:
+            lead = f"With {trial.case.label} your output is exactly what you get with this slip:"
+            return Diagnosis(same[0].name, f"{lead} {same[0].name}. {same[0].hint} Other cases show more that is off.")
+    return None
 
 
 def _first_apart(check: Subject, wrong: Misconception, trials: list[CaseResult], words: bool) -> int | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Slip
 
 from .. import decayed_attention as reference
@@ -29,6 +30,7 @@ class Decayed:
     output: Callable = lambda scores, left, v: (scores * left) @ v
 
 
+@composable
 def decayed(**changed: Callable) -> Callable:
     steps = Decayed(**changed)
     return lambda q, k, v, gamma, *c: steps.output(steps.score(q, k), steps.left(gamma), v)

@@ -10,6 +10,7 @@ from torch import Generator, Tensor
 from helpers.engine.cases import Case, RandomArg, explicit_case, normal
 from helpers.engine.check import Check, CheckGroup
 from helpers.engine.observe import MATRIX_PRODUCTS, Observation
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
 from .. import decayed_attention as reference
@@ -96,6 +97,7 @@ class Fading(Walk):
     faded: Callable = lambda state, gamma: gamma * state
 
 
+@composable
 def fading(**changed: Callable) -> Callable:
     steps = Fading(**changed)
     return lambda q, k, v, gamma, *c: walk(steps, q, k, v, gamma)
@@ -221,6 +223,7 @@ class FourDecays:
     carry: Callable = lambda s: reader(s.begin) - writer(s.end)
 
 
+@composable
 def in_chunks(**changed: Callable) -> Callable:
     steps = FourDecays(**changed)
 
@@ -286,6 +289,7 @@ class Loop:
     join: Callable = lambda old, new: old + new
 
 
+@composable
 def loop(**changed: Callable) -> Callable:
     steps = Loop(**changed)
 

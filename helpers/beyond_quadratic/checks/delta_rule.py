@@ -9,6 +9,7 @@ from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, RandomArg, explicit_case, normal
 from helpers.engine.check import Check
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
 from ..delta_rule import delta_rule as reference
@@ -66,6 +67,7 @@ class Delta(Walk):
     added: Callable = lambda state, k, v, b: b * outer(k, v - k @ state)
 
 
+@composable
 def delta(**changed: Callable) -> Callable:
     steps = Delta(**changed)
     return lambda q, k, v, beta: walk(steps, steps.queries(q), steps.keys(k), steps.values(v), steps.strength(beta))

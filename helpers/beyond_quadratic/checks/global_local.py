@@ -11,6 +11,7 @@ from helpers.engine.answers.softmax import Softmax
 from helpers.engine.answers.steps import attention
 from helpers.engine.cases import Case, RandomArg, explicit_case, normal, random_case, whole
 from helpers.engine.check import Check
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
 from .. import sparse
@@ -58,6 +59,7 @@ def globals_then_window(
 GLOBALS_THEN_WINDOW = globals_then_window()
 
 
+@composable
 def joined(read: Callable = GLOBALS_THEN_WINDOW, first: Callable | None = None, **changed: Callable) -> Callable:
     """first: the attention of the global tokens, if it is not that of the others."""
     steps = Gathered(**changed)
@@ -80,6 +82,7 @@ def at_the_start(i: Tensor | int, j: Tensor, w: int, g: int) -> Tensor:
     return near(i, j, w) | (j < g) | (i < g)
 
 
+@composable
 def under_mask(**changed: Callable) -> Callable:
     return pairs(at_the_start, **changed)
 

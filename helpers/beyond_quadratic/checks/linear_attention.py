@@ -12,6 +12,7 @@ from helpers.engine.answers.steps import attention
 from helpers.engine.cases import Case, RandomArg, as_float64, explicit_case, normal, random_case
 from helpers.engine.check import Check, CheckGroup
 from helpers.engine.observe import Observation
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Slip, Wrong, slips, wrong_answers
 
 from .. import linear_attention as reference
@@ -150,6 +151,7 @@ def long_chunks(n: int, d: int, d_v: int, c: int) -> Case:
 # ---------------------------------------------------------------------------------------------------------- all at once
 
 
+@composable
 def once(**changed: Callable) -> Callable:
     return linear(all_keys, **changed)
 
@@ -245,6 +247,7 @@ def weighted(counted: Callable, in_normaliser: Callable | None = None) -> Callab
     return parts
 
 
+@composable
 def under_triangle(**changed: Callable) -> Callable:
     return linear(weighted(causal_pairs), **changed)
 
@@ -252,6 +255,7 @@ def under_triangle(**changed: Callable) -> Callable:
 # ------------------------------------------------------------------------------------------------------- token by token
 
 
+@composable
 def walked(**changed: Callable) -> Callable:
     """State and normaliser as one: the values have a 1 at their end."""
     steps = Walk(**changed)
@@ -266,14 +270,17 @@ def walked(**changed: Callable) -> Callable:
 causal = walked()
 
 
+@composable
 def recurrent(**changed: Callable) -> Callable:
     return linear(causal, **changed)
 
 
+@composable
 def with_state(**changed: Callable) -> Callable:
     return linear(walked(**changed))
 
 
+@composable
 def without_normaliser(**changed: Callable) -> Callable:
     steps = Walk(**changed)
     return lambda q, k, v, *c: walk(steps, phi(q), phi(k), v)

@@ -13,6 +13,7 @@ from helpers.engine.answers.softmax import Softmax
 from helpers.engine.answers.steps import attention
 from helpers.engine.cases import Case, explicit_case, normal, random_case, whole
 from helpers.engine.check import Check
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
 from .. import sparse
@@ -59,14 +60,17 @@ def window(
 IN_WINDOW = window()
 
 
+@composable
 def local(**changed: Callable) -> Callable:
     return gathered(IN_WINDOW, **changed)
 
 
+@composable
 def off_window(**changed: Callable) -> Callable:
     return gathered(window(**changed))
 
 
+@composable
 def under_band(**changed: Callable) -> Callable:
     return pairs(near, **changed)
 

@@ -12,6 +12,7 @@ from helpers.engine.answers.scale import Scale
 from helpers.engine.answers.softmax import Softmax
 from helpers.engine.cases import Case, RandomArg, as_float64, explicit_case, normal, random_case, whole
 from helpers.engine.check import Check, CheckGroup, Property
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
 from .. import sparse
@@ -208,6 +209,7 @@ def _as_given(n: int, keys: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]:
     return keys, allowed
 
 
+@composable
 def listed(read: Callable = _as_given, **changed: Callable) -> Callable:
     return gathered(read, **changed)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from helpers.engine.cases import random_case
 from helpers.engine.table_check import in_rows, in_some_row
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, shared
 
 PRODUCTS = (random_case(n=2, m=3, k=4), random_case(n=64, m=7, k=1), random_case(n=100, m=300, k=50))
@@ -35,6 +36,7 @@ class Training:
     powers: Callable = lambda s: 0
 
 
+@composable
 def training(**changed: Callable) -> Callable:
     knobs = Training(**changed)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from helpers.engine.answers.common_misconceptions import EXACT
 from helpers.engine.table_check import Table, column_sums
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import wrong_answers
 
 from ..costs import decode_table as reference
@@ -28,6 +29,7 @@ class Decode:
     hidden: Callable = lambda s: s.d_ff
 
 
+@composable
 def decode(**changed: Callable) -> Callable:
     knobs = Decode(**changed)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from helpers.engine.answers.common_misconceptions import EXACT
 from helpers.engine.cases import random_case
 from helpers.engine.check import Check
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import wrong_answers
 
 from .. import costs
@@ -37,6 +38,7 @@ class Step:
     more: Callable = lambda s: 0
 
 
+@composable
 def step(**changed: Callable) -> Callable:
     knobs = Step(**changed)
 

@@ -8,6 +8,7 @@ import torch
 
 from helpers.engine.cases import explicit_case
 from helpers.engine.check import Check
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import roofline as reference
@@ -45,6 +46,7 @@ class Roof:
     memory_bound: Callable = lambda work: work.fed < work.peak
 
 
+@composable
 def roof(**changed: Callable) -> Callable:
     steps = Roof(**changed)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from helpers.engine.answers.common_misconceptions import EXACT
 from helpers.engine.cases import random_case
 from helpers.engine.table_check import Table
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import wrong_answers
 
 from ..training_run import training_run as reference
@@ -33,6 +34,7 @@ class Bill:
     chinchilla_tokens: Callable = lambda run: 20 * run.parameters
 
 
+@composable
 def bill(**changed: Callable) -> Callable:
     rows = Bill(**changed)
 

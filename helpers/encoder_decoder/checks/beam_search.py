@@ -11,6 +11,7 @@ from helpers.engine.cases import explicit_case
 from helpers.engine.check import Check
 from helpers.engine.compare import Message
 from helpers.engine.drivers import call, unpack
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import decoding as reference
@@ -117,6 +118,7 @@ class Beam:
     told: Callable = lambda tokens, score, alpha: (tokens, score)
 
 
+@composable
 def beam(**changed) -> Callable:
     """Beam search with these steps changed."""
     steps = Beam(**changed)

@@ -11,6 +11,7 @@ from torch import Generator, Tensor, nn
 from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check
 from helpers.engine.hints import Hint
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 from helpers.transformer_lm.positions import sinusoidal_positions
 
@@ -104,6 +105,7 @@ class Steps:
     head: Callable = lambda model, x: model.head(x)
 
 
+@composable
 def transformer(**changed) -> type[nn.Module]:
     """The model with these steps changed."""
     steps = Steps(**changed)

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from helpers.engine.answers.common_misconceptions import visible_mask
 from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import slips, wrong_answers
 from helpers.multi_head.heads import MultiHeadAttention
 
@@ -53,6 +54,7 @@ def _encoder(label: str, *, b: int, m: int, d: int, h: int, d_ff: int, masks: st
     return explicit_case(label, (d, h, d_ff, ALL), weights, normal(b, m, d, dtype=dtype), mask, dtype == torch.float64)
 
 
+@composable
 def encoder(**changed) -> type[nn.Module]:
     """The encoder's layer with these steps changed."""
     steps = Sublayers(**changed)

@@ -10,6 +10,7 @@ from helpers.engine.cases import RandomArg, explicit_case
 from helpers.engine.check import Check
 from helpers.engine.compare import Message
 from helpers.engine.drivers import call
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import decoding as reference
@@ -104,6 +105,7 @@ class Greedy:
     told: Callable = lambda written, longest: written
 
 
+@composable
 def greedy(**changed) -> Callable:
     """Greedy search with these steps changed."""
     steps = Greedy(**changed)

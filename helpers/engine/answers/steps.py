@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..two_slips import composable
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -69,6 +71,7 @@ def attend(
     return steps.mix(weights, v, sizes), weights
 
 
+@composable
 def attention(**changed: Callable) -> Callable[..., Tensor]:
     """Attention of (q, k, v) or (q, k, v, mask) with these steps changed."""
     steps = Attention(**changed)

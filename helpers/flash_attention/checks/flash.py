@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from helpers.engine.observe import Observation
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Slip
 
 from ..online import finite
@@ -100,6 +101,7 @@ class Forward(Walk):
     join: Callable = lambda outs, q, block_q: torch.cat(outs, dim=-2)
 
 
+@composable
 def tiled(**changed) -> Callable:
     """The tiled forward pass with these steps changed."""
     steps = Forward(**changed)

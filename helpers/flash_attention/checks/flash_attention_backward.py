@@ -12,6 +12,7 @@ from helpers.engine.cases import Case, random_case
 from helpers.engine.check import Check, CheckGroup
 from helpers.engine.compare import TOLERANCE, agree
 from helpers.engine.observe import Observation, observe
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
 from .. import flash
@@ -86,6 +87,7 @@ class Backward(Walk):
     overwritten: str = ""  # of q, k, v those whose gradient isn't added up
 
 
+@composable
 def backward_pass(**changed) -> Callable:
     """The tiled backward pass with these steps changed."""
     steps = Backward(**changed)
@@ -215,6 +217,7 @@ class OnClass:
     """What is kept on a class, for all calls."""
 
 
+@composable
 def joined(**changed) -> Callable:
     """Flash attention with gradients, with these steps changed."""
     steps = Joined(**changed)

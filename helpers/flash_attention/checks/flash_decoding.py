@@ -12,6 +12,7 @@ from helpers.engine.answers.common_misconceptions import NO_FUSED_ATTENTION, pow
 from helpers.engine.cases import Case, RandomArg, explicit_case, normal, random_case
 from helpers.engine.check import Behaviour, Check
 from helpers.engine.observe import Observation
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import flash, online
@@ -49,6 +50,7 @@ def _partials(steps: Decoding, q, k, v, splits) -> tuple[Tensor, Tensor, Tensor,
     return outs, scores.logsumexp(-1), scores.amax(-1), (~empty).sum(-1).to(q)
 
 
+@composable
 def decoding(**changed) -> Callable:
     """Flash decoding with these steps changed."""
     steps = Decoding(**changed)

@@ -12,6 +12,7 @@ from torch import Tensor
 from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Behaviour, Check
 from helpers.engine.observe import Observation
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import online
@@ -100,6 +101,7 @@ class Online:
     result: Callable = lambda m_i, l_i: (m_i, l_i)
 
 
+@composable
 def online_pass(**changed) -> Callable:
     """The softmax in one pass with these steps changed."""
     steps = Online(**changed)

@@ -13,6 +13,7 @@ from helpers.engine.answers.steps import Attention, Sizes, attend
 from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check
 from helpers.engine.drivers import unpack, watch
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 from helpers.transformer_lm.positions import rotary_embedding
 
@@ -82,6 +83,7 @@ class Step(Attention):
     kept: Callable = lambda t, m: t  # of all keys and values
 
 
+@composable
 def step(**changed) -> Callable:
     """A decoding step with these steps of its own changed."""
     steps = Step(**changed)

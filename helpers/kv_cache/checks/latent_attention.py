@@ -14,6 +14,7 @@ from helpers.engine.answers.softmax import Softmax
 from helpers.engine.answers.steps import Attention, Sizes, attend
 from helpers.engine.cases import Case, explicit_case, normal
 from helpers.engine.check import Check, Property
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
 from ..latent_attention import latent_attention as reference
@@ -77,6 +78,7 @@ class Latent(Attention):
     merge: Callable = lambda heads, w_o: torch.einsum("bhe,hed->bd", heads, w_o)
 
 
+@composable
 def latent(**changed) -> Callable:
     """A decoding step with these steps of its own changed."""
     steps = Latent(**changed)

@@ -13,6 +13,7 @@ from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check
 from helpers.engine.compare import Message
 from helpers.engine.drivers import unpack, watch
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
 from .. import decoding
@@ -70,6 +71,7 @@ class Grouped(Attention):
     kept: Callable = lambda t, m: t
 
 
+@composable
 def grouped(**changed) -> Callable:
     """A decoding step with these steps of its own changed."""
     steps = Grouped(**changed)

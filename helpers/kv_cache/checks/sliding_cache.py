@@ -11,6 +11,7 @@ from helpers.engine.check import Check
 from helpers.engine.compare import Message, agree, tolerance
 from helpers.engine.drivers import call, watch
 from helpers.engine.observe import Observation
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, slips, with_methods, wrong_answers
 
 from .. import sliding_cache as reference
@@ -119,6 +120,7 @@ class Ring:
         self.keys[:, :, slot], self.values[:, :, slot] = k, v
 
 
+@composable
 def ring(**changed) -> type:
     """The right cache with some methods changed, or steps of its attention."""
     steps = {name: changed.pop(name) for name in Attention.__dataclass_fields__ if name in changed}

@@ -14,6 +14,7 @@ from helpers.engine.answers.softmax import Softmax
 from helpers.engine.answers.steps import Attention, Sizes, below_all
 from helpers.engine.cases import RandomArg, explicit_case, normal, on_levels, random_case
 from helpers.engine.check import Check
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
 from ..masked_attention import causal_attention as reference
@@ -30,6 +31,7 @@ class Causal(Attention):
     shown: Callable = lambda products, scores, hidden: hidden  # as the scores that went into the softmax
 
 
+@composable
 def causal(**changed: Callable) -> Callable[..., tuple[Tensor, Tensor, Tensor]]:
     """The answer with these steps changed. The d of its sizes is the width of the values."""
     steps = Causal(**changed)

@@ -14,6 +14,7 @@ from helpers.engine.answers.softmax import Softmax
 from helpers.engine.answers.steps import Attention, Sizes, attend
 from helpers.engine.cases import RandomArg, explicit_case, normal, on_levels, random_case
 from helpers.engine.check import Check
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
 from ..grouped_query import grouped_query_attention as reference
@@ -40,6 +41,7 @@ class Grouped(Attention):
     output: Callable = lambda heads, h, h_kv: heads
 
 
+@composable
 def grouped(copied: Callable | None = None, **changed: Callable) -> Callable[..., Tensor]:
     """The answer with these steps changed. copied: that of keys and values."""
     steps = Grouped(**changed | ({"keys": copied, "values": copied} if copied else {}))

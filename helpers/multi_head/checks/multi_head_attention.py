@@ -20,6 +20,7 @@ from helpers.engine.check import Check
 from helpers.engine.compare import Message, agree, in_float64, tolerance
 from helpers.engine.drivers import Stopped, call
 from helpers.engine.observe import Observation, observe
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
 from ..heads import MultiHeadAttention as Reference
@@ -159,6 +160,7 @@ class Layer(Attention):
     output: Callable = lambda layer, merged, x: layer.w_o(merged)
 
 
+@composable
 def layer(**changed: Callable) -> type[nn.Module]:
     """The layer with these steps changed."""
     steps = Layer(**changed)

@@ -14,6 +14,7 @@ from helpers.engine.answers.softmax import Softmax
 from helpers.engine.answers.steps import Attention, Sizes, attend
 from helpers.engine.cases import Case, RandomArg, explicit_case, normal
 from helpers.engine.check import Check
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
 from ..heads import multi_head_loop as reference
@@ -34,6 +35,7 @@ class Loop(Attention):
     output: Callable = lambda merged, w_o: merged @ w_o
 
 
+@composable
 def loop(**changed: Callable) -> Callable[..., Tensor]:
     """The loop with these steps changed."""
     steps = Loop(**changed)

@@ -19,6 +19,7 @@ from helpers.engine.answers.table import Table
 from helpers.engine.cases import RandomArg, explicit_case, on_levels, random_case, whole
 from helpers.engine.check import Behaviour, Check, CheckGroup
 from helpers.engine.observe import Observation
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
 from .. import parallel
@@ -42,6 +43,7 @@ def _one_row_of_zeros(*shape: int) -> RandomArg:
     return RandomArg(make)
 
 
+@composable
 def token(**changed: Callable) -> Callable:
     """Attention of token i with these steps changed."""
     all_tokens = attention(**changed)

@@ -21,6 +21,7 @@ from helpers.engine.check import Behaviour, Check, CheckGroup, Property
 from helpers.engine.compare import agree, tolerance
 from helpers.engine.drivers import watch
 from helpers.engine.observe import Observation
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
 from .. import parallel
@@ -29,6 +30,7 @@ from .parallel import _near, _overflowed, _scaled_by_values
 __all__ = ["chunked_attention"]
 
 
+@composable
 def chunk(**changed: Callable) -> Callable:
     """Rows start … stop − 1 of attention with these steps changed."""
     whole_table = attention(**changed)
@@ -136,6 +138,7 @@ class HandingOut:
     join: Callable = lambda rows, n, size: torch.cat([rows[chunk] for chunk in sorted(rows)])
 
 
+@composable
 def handed_out(**changed: Callable) -> Callable:
     steps = HandingOut(**changed)
 

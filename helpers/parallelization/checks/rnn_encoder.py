@@ -12,6 +12,7 @@ from helpers.engine.cases import explicit_case, random_case, whole
 from helpers.engine.check import Check, Property
 from helpers.engine.compare import agree, tolerance
 from helpers.engine.observe import Observation, observe
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import recurrence
@@ -30,6 +31,7 @@ class Rnn:
     join: Callable = lambda states: torch.stack(states, dim=1)
 
 
+@composable
 def rnn(**changed: Callable) -> Callable:
     steps = Rnn(**changed)
 

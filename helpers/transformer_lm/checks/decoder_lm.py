@@ -12,6 +12,7 @@ from helpers.engine.check import Check, CheckGroup
 from helpers.engine.compare import Message
 from helpers.engine.drivers import Stopped, StudentError, call
 from helpers.engine.observe import observe
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import transformer as reference
@@ -210,6 +211,7 @@ class _Block(nn.Module):
         return self.steps.block(self, x)
 
 
+@composable
 def lm(**changed) -> type[nn.Module]:
     """The model with these steps changed."""
     steps = Steps(**changed)
@@ -382,6 +384,7 @@ class Parts:
     biases: int = 9
 
 
+@composable
 def size(**changed) -> Callable:
     """The formula with these parts changed."""
     parts = Parts(**changed)

@@ -11,6 +11,7 @@ from torch import Generator, Tensor
 from helpers.engine.cases import Case, RandomArg, explicit_case, normal
 from helpers.engine.check import Check, CheckGroup, Property
 from helpers.engine.drivers import watch
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import sampling as reference
@@ -64,6 +65,7 @@ class Cuts:
     cut_first: bool = False  # before the temperature
 
 
+@composable
 def cut(**changed) -> Callable:
     """The probabilities, with these steps of the cuts changed."""
     steps = Cuts(**changed)
@@ -333,6 +335,7 @@ class Loop:
     told: Callable = lambda tokens, p, n: tokens[:, p:]
 
 
+@composable
 def loop(**changed) -> Callable:
     """The loop around a model with these steps changed."""
     steps = Loop(**changed)

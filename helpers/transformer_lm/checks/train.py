@@ -12,6 +12,7 @@ from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check, Property
 from helpers.engine.drivers import Stream
 from helpers.engine.drivers import watch as observed
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import training as reference
@@ -69,6 +70,7 @@ class Loop:
     kept: Callable = lambda losses: losses
 
 
+@composable
 def loop(**changed) -> Callable:
     """A training with these steps changed."""
     steps = Loop(**changed)
