@@ -39,7 +39,7 @@ def test_what_no_two_slips_explain_is_not_named():
 
 def test_a_slip_that_explains_one_case_alone_is_told_of_that_case():
     exercise = check.scaled_dot_product_attention
-    slip = next(wrong.function for wrong in exercise.misconceptions if wrong.key == "over_queries")
+    slip = next(wrong.function for wrong in exercise.misconceptions if wrong.key == "by_width")
     score = exercise(lambda *args: slip(*args) + 0.1 * (args[0].dtype == torch.float64), points=3)
     assert score.message.startswith("With ") and "exactly what you get with this slip" in score.message
 
