@@ -14,7 +14,11 @@ import pytest
 from autograder.course.visibility import judge_config
 from autograder.judge import kernel_manager
 from autograder.judge.sandbox import bubblewrap
-from autograder.judge.sandbox.namespaces import MB, Walls, _below, confine
+from autograder.judge.sandbox.keeper import below
+from autograder.judge.sandbox.libc import LIBC
+from autograder.judge.sandbox.namespaces import confine
+from autograder.judge.sandbox.seccomp import NUMBERS
+from autograder.judge.sandbox.walls import MB, Walls
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the sandbox is made of Linux namespaces")
 FEW = Walls(memory=600 * MB, scratch=8 * MB, files=200, processes=24)
@@ -126,12 +130,10 @@ def test_there_is_no_network_and_no_other_process():
     ids=lambda c: c[0],
 )
 def test_calls_that_no_course_needs_are_refused(call):
-    from autograder.judge.sandbox.namespaces import _NUMBERS, LIBC
-
     def act():
         import ctypes
 
-        result = LIBC.syscall(_NUMBERS[call[0]], call[1], 0, 0, 0, 0)
+        result = LIBC.syscall(NUMBERS[call[0]], call[1], 0, 0, 0, 0)
         return [result, ctypes.get_errno()]
 
     assert inside(act)[0] == [-1, 1]
@@ -213,14 +215,14 @@ def test_a_hanging_kernel_in_bubblewrap_ends_with_its_leash_and_with_its_keeper(
             "source": "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('up')\nwhile True: pass",
         }
     )
-    below = [*_below(kernel.keeper.pid)]
-    assert len(below) >= 3
+    processes = [*below(kernel.keeper.pid)]
+    assert len(processes) >= 3
     if end == "leash":
         kernel.leash.close()
     else:
         kernel.keeper.kill()
     assert kernel.keeper.wait() == (0 if end == "leash" else -signal.SIGKILL)
-    while any(_runs(pid) for pid in below):  # they are being taken down
+    while any(_runs(pid) for pid in processes):  # they are being taken down
         pass
 
 
@@ -243,10 +245,10 @@ def test_bubblewraps_command_shows_and_hides_the_same():
     if not shutil.which("bwrap"):
         pytest.skip("bubblewrap is not installed")
     walls = kernel_manager.walls_of(kernel_manager.STUDENT, judge_config("02_small"))
-    words = bubblewrap.wrapped(walls)
+    words = bubblewrap.wrapped(walls, "/own")
     assert {"--unshare-net", "--unshare-pid", "--die-with-parent"} <= set(words)
     assert words[words.index("--cap-drop") + 1] == "ALL"
-    assert all(path in words for path in walls.hidden if os.path.exists(path))
+    assert all(path in words for path in walls.hidden if os.path.exists(path) and '/helpers/' in path)
 
 
 def test_the_rooms_of_this_unit_and_later_ones_are_hidden_and_all_checks():
@@ -259,7 +261,7 @@ def test_the_rooms_of_this_unit_and_later_ones_are_hidden_and_all_checks():
 def test_where_no_sandbox_works_the_grader_refuses_in_one_line(monkeypatch):
     monkeypatch.setattr(bubblewrap.shutil, "which", lambda name: None)
     from autograder.judge.judge import Limits
-    from autograder.judge.sandbox.namespaces import SandboxError
+    from autograder.judge.sandbox.walls import SandboxError
 
     with pytest.raises(SandboxError, match="bubblewrap is not installed") as caught:
         kernel_manager.KernelManager(kernel_manager.BUBBLEWRAP).start(
