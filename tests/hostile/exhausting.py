@@ -175,6 +175,28 @@ try:
 except (OSError, IndexError) as error: print("no autogroups here", error)""",
     ),
     cell(
+        "honest_sharing",
+        "honest: memory shared by processes in three ways, sockets, terminals and a session of its own",
+        """
+import asyncio, mmap, multiprocessing, subprocess
+import numpy as np
+from torch.utils.data import DataLoader
+shared, value = mmap.mmap(-1, 4096), multiprocessing.Value("i", 0)
+copied = mmap.mmap(-1, 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ | mmap.PROT_WRITE)
+closed = mmap.mmap(-1, 4096, prot=mmap.PROT_READ), mmap.mmap(-1, 4096, access=mmap.ACCESS_WRITE)
+tensor = torch.zeros(3).share_memory_()
+def work():
+    shared[0], value.value, tensor[1] = 7, 8, 9
+process = multiprocessing.get_context("fork").Process(target=work)
+process.start()
+process.join()
+batches = [batch.tolist() for batch in DataLoader(range(4), batch_size=2, num_workers=2)]
+said = !echo terminal
+apart = subprocess.run(["sh", "-c", "head -c 5 /dev/zero | wc -c"], start_new_session=True, capture_output=True).stdout
+print("shared", shared[0], value.value, tensor.tolist(), batches, said, int(apart))""",
+        "shared 7 8 [0.0, 9.0, 0.0] [[0, 1], [2, 3]] ['terminal'] 5",
+    ),
+    cell(
         "disk_flood",
         "a disk full of data",
         """

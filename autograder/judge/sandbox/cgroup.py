@@ -49,6 +49,7 @@ def new_cgroup(walls: Walls) -> Cgroup | None:
     """A group for a sandbox that this process keeps; None where there is none to be had."""
     try:
         home = home_of_cgroups()
+        _hand_on(home)
         _sweep(home)
         return Cgroup(home / f"{NAME}{os.getpid()}", walls)
     except OSError:
@@ -56,14 +57,14 @@ def new_cgroup(walls: Walls) -> Cgroup | None:
 
 
 def home_of_cgroups() -> Path:
-    """The group below which sandboxes get theirs, with its controllers handed on. OSError, which says why, if none."""
+    """The group below which sandboxes get theirs. OSError, which says why, if there is none. Changes nothing."""
     mounted = _mounted()
     home = mounted if os.geteuid() == 0 else _delegated(mounted)
     missing = CONTROLLERS - set((home / "cgroup.controllers").read_text().split())
     if missing:
         raise OSError(errno.ENOTSUP, f"{home} has no controllers {', '.join(sorted(missing))}")
-    if not CONTROLLERS <= set((home / "cgroup.subtree_control").read_text().split()):
-        _hand_on(home)
+    if not os.access(home, os.W_OK):
+        raise OSError(errno.EROFS, f"{home} can't be written")
     return home
 
 
@@ -92,6 +93,8 @@ def _delegated(mounted: Path) -> Path:
 
 def _hand_on(home: Path) -> None:
     """Lets groups below have the controllers. A group that has them may hold no process itself, so they move."""
+    if CONTROLLERS <= set((home / "cgroup.subtree_control").read_text().split()):
+        return
     words = " ".join(f"+{name}" for name in sorted(CONTROLLERS))
     try:
         (home / "cgroup.subtree_control").write_text(words)

@@ -46,7 +46,7 @@ def confine(main: Callable[[], None], walls: Walls | None, leash: socket.socket)
     walls: None for none at all; then only what a process does to itself is limited (`--sandbox none`). leash: its end
     means "stop", a line "i" on it "interrupt", a line "c 2.5" "another 2.5 seconds of processor time, and then
     interrupt"; what became of the kernel is said on it, a JSON line each: {"over": "time"}, {"ended": …} or {"killed":
-    "memory" | "processes" | "files" | "time"}."""
+    "memory" | "processes" | "time"}."""
     folder, group = "", new_cgroup(walls) if walls else None
     try:
         die_with_parent()
