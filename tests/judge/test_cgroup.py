@@ -26,7 +26,7 @@ def hierarchy(tmp_path, monkeypatch):
 def test_a_sandbox_gets_a_group_with_the_kernels_limits(hierarchy):
     group = cgroup.new_cgroup(WALLS)
     said = {file.name: file.read_text().strip() for file in group.folder.iterdir()}
-    assert said == {"memory.max": str(616 * MB), "memory.swap.max": "0", "pids.max": "72", "cpu.weight": "10"}
+    assert said == {"memory.max": str(616 * MB), "memory.swap.max": "0", "pids.max": "72", "cpu.weight": "100"}
     group.enter()
     assert (group.folder / "cgroup.procs").read_text() == "0\n"  # whoever writes it
 

@@ -13,7 +13,7 @@ from autograder.judge.sandbox.walls import Walls
 
 CONTROLLERS = {"memory", "pids", "cpu"}
 NAME, REST = "attn-", "attn-rest"
-WEIGHT = "10"  # of 100, which the keeper has, and every other: however many processes share it
+WEIGHT = "100"  # what one process of others has, however many share it
 
 
 class Cgroup:
@@ -33,7 +33,8 @@ class Cgroup:
                 (folder / name).write_text(f"{value}\n")
 
     def enter(self) -> None:
-        (self.folder / "cgroup.procs").write_text("0\n")
+        with suppress(OSError):  # then the keeper counts alone, as where there is no group
+            (self.folder / "cgroup.procs").write_text("0\n")
 
     def ended_one(self) -> bool:
         """Whether the kernel has ended a process for its memory since this was asked last."""
