@@ -15,7 +15,7 @@ class SharedMap(mmap.mmap):
         if "access" not in named:
             rest, named = rest[1:], named | {"flags": flags & ~mmap.MAP_ANONYMOUS}
             named |= {"prot": rest[0]} if rest else {}
-        with tempfile.TemporaryFile(dir="/dev/shm") as file:
+        with tempfile.TemporaryFile() as file:
             file.truncate(length)
             return super().__new__(cls, file.fileno(), length, **named)
 
