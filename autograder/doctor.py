@@ -13,6 +13,7 @@ from pathlib import Path
 from autograder.course.paths import Course
 from autograder.course.repository_url import ADVICE, repository_url
 from autograder.cpu_count import cpu_count
+from autograder.judge.sandbox.cgroup import home_of_cgroups
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,17 @@ def _sandbox() -> Iterator[Finding]:
         else "Optional: `apt install bubblewrap`."
     )
     yield Finding("bubblewrap", "yes" if works else "installed" if found else "no", advice)
+    yield _control_groups()
+
+
+def _control_groups() -> Finding:
+    """Whether the kernel itself can bound what a submission uses up."""
+    try:
+        return Finding("cgroup v2", f"memory, processes and processor time of each sandbox, below {home_of_cgroups()}")
+    except OSError as error:
+        how = "`systemd-run --user --scope -p Delegate=yes attn grade`" if os.geteuid() else "a writable hierarchy"
+        advice = f"The grader counts memory itself. For the kernel's own limits: {how}."
+        return Finding("cgroup v2", f"no: {error.strerror}", advice)
 
 
 def _answers(command: list[str]) -> bool:

@@ -90,6 +90,7 @@ def test_doctor_says_what_the_machine_has(course, attn):
         "Triton",
         "nbgrader",
         "user namespaces",
+        "cgroup v2",
         "bubblewrap",
         "cores",
         "memory",

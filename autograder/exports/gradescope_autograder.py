@@ -94,7 +94,7 @@ def _marks(submission: Path) -> dict:
     from autograder.course.paths import find_course
     from autograder.grading.mark import mark
     from autograder.judge.config import NONE
-    from autograder.judge.sandbox.namespaces import SandboxError
+    from autograder.judge.sandbox.walls import SandboxError
 
     course, here = find_course(), sorted(path for path in submission.rglob("*.ipynb") if path.is_file())
     (unit,) = course.units()

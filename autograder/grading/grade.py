@@ -32,7 +32,7 @@ from autograder.grading.submission_parser import Rejected
 from autograder.grading.worker_pool import Ended, LazyArgument, SerialWorkers, TaskFailed, worker_pool
 from autograder.judge.config import Limits
 from autograder.judge.outputs import Result
-from autograder.judge.sandbox.namespaces import SandboxError
+from autograder.judge.sandbox.walls import SandboxError
 from autograder.judge.timings import Clock
 
 NO_MISTAKE = ("not attempted", None)

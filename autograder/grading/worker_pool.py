@@ -24,7 +24,7 @@ from typing import Any
 from autograder import locked_ast
 from autograder.errors import CourseError
 from autograder.grading.result_cache import grader_version
-from autograder.judge.sandbox.namespaces import SandboxError
+from autograder.judge.sandbox.walls import SandboxError
 
 SECONDS_TO_ANSWER = 60
 SECONDS_IN_A_QUEUE = 24 * 3600  # in which SLURM lets the first job wait

@@ -22,7 +22,8 @@ from autograder.judge.fork_server_client import PACKAGES, ForkServer
 from autograder.judge.huge_pages import use_huge_pages
 from autograder.judge.kernel import Kernel
 from autograder.judge.protocol import BorderError, Packer, Wire, read
-from autograder.judge.sandbox.namespaces import SCRATCH, SandboxError, Walls, confine, environment, lower, shepherd
+from autograder.judge.sandbox.namespaces import confine, lower, shepherd
+from autograder.judge.sandbox.walls import SCRATCH, SandboxError, Walls, environment
 
 STUDENT, JUDGE = "student", "judge"
 

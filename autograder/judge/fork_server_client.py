@@ -8,7 +8,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from autograder.judge.sandbox.namespaces import environment
+from autograder.judge.sandbox.walls import environment
 
 PACKAGES = Path(__file__).resolve().parents[2]
 

@@ -84,7 +84,6 @@ TOO_LONG = "it computed longer than it may"
 _KILLED = {
     "memory": "it used more memory than it may",
     "processes": "it started more processes than it may",
-    "files": "it made more files than it may",
     "time": TOO_LONG,
 }
 

@@ -12,7 +12,7 @@ from autograder.judge.fork_server import JUDGE, STUDENT, WarmProcess, branch
 from autograder.judge.fork_server_client import ForkServer, take_fork_server
 from autograder.judge.kernel import Kernel
 from autograder.judge.protocol import BorderError, read
-from autograder.judge.sandbox.namespaces import SandboxError, Walls
+from autograder.judge.sandbox.walls import SandboxError, Walls
 
 TRIES = 4  # of a kernel whose warm process ends before it is there
 START_SECONDS = 300.0  # the first kernel waits for the imports of the warm process

@@ -27,6 +27,7 @@ import torch
 from autograder.judge.import_stubs import install_import_stubs
 from autograder.judge.pip_blocker import block_pip
 from autograder.judge.protocol import BorderError, Endpoint, Packer, RemoteReference, Wire
+from autograder.judge.shared_maps import share_by_files
 from autograder.judge.shell import CapturedOutput, Shell, messages, new_shell, run_cell
 
 OUT_OF_REACH = "The reference of a unit is out of reach while that unit is graded: call your own function."
@@ -40,6 +41,7 @@ def main(sock: socket.socket, request: dict) -> None:
     said, shell = CapturedOutput(), new_shell(wire, request["seed"])
     sys.path.append("")  # the scratch folder: `%%writefile utils.py` and then `import utils`
     install_import_stubs()
+    share_by_files()
     block_pip(shell)
     wire.send(Packer().frame({"ready": True}))
     places: dict[int, dict] = {}  # what the names mean where a test cell stands

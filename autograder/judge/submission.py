@@ -23,7 +23,7 @@ from autograder.judge.fork_server import JUDGE, STUDENT
 from autograder.judge.kernel import TOO_LONG, Kernel
 from autograder.judge.kernel_manager import KernelManager, timeout_factor
 from autograder.judge.protocol import BorderError, Closed, ReplyTimeout, read
-from autograder.judge.sandbox.namespaces import GRACE
+from autograder.judge.sandbox.keeper import GRACE
 from autograder.judge.sanitize_outputs import sanitize_outputs
 from autograder.judge.timings import Clock
 

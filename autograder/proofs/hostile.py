@@ -33,7 +33,7 @@ from autograder.grading.submission_parser import Rejected
 from autograder.judge import outputs
 from autograder.judge.judge import Limits
 from autograder.judge.kernel_manager import NAMESPACES, KernelManager
-from autograder.judge.sandbox.namespaces import MB
+from autograder.judge.sandbox.walls import MB
 
 UNIT = "02_small"
 KINDS = ("forging", "outwitting", "reading", "exhausting", "breaking")

@@ -13,7 +13,7 @@ import pytest
 
 from autograder.errors import CourseError
 from autograder.grading import worker_pool
-from autograder.judge.sandbox.namespaces import SandboxError
+from autograder.judge.sandbox.walls import SandboxError
 
 
 def _pid(number: int) -> int:

@@ -95,6 +95,108 @@ for one in hoard: os.write(one, bytes(64 << 20))""",
         "Operation not permitted",
     ),
     cell(
+        "memory_in_shared_maps",
+        "memory that is in nobody's RSS: pages of a shared map, taken out of it again",
+        """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+for taken in range(32):
+    place = libc.mmap(None, ctypes.c_size_t(64 << 20), 3, 0x21, -1, ctypes.c_long(0))
+    if place == ctypes.c_void_p(-1).value: raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    ctypes.memset(ctypes.c_void_p(place), 1, 64 << 20)
+    libc.madvise(ctypes.c_void_p(place), ctypes.c_size_t(64 << 20), 4)
+print("LEAK took", taken)""",
+        "Operation not permitted",
+    ),
+    cell(
+        "memory_in_dev_zero",
+        "the same through the device of zeros, which gives shared memory to who maps it",
+        """
+import mmap, os
+device = os.open("/dev/zero", os.O_RDONLY)
+for taken in range(8):
+    shared = mmap.mmap(device, 64 << 20, mmap.MAP_SHARED, mmap.PROT_READ)
+    for page in range(0, 64 << 20, 4096): shared[page]
+    shared.madvise(mmap.MADV_DONTNEED)
+print("LEAK took", taken)""",
+        "ended the Python process",
+    ),
+    cell(
+        "memory_in_sockets",
+        "memory that belongs to no process: what lies in sockets, their buffers enlarged",
+        """
+import os, socket, time
+def fill():
+    held = []
+    try:
+        while True:
+            held.extend(pair := socket.socketpair())
+            for end in pair:
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
+                end.setblocking(False)
+                try:
+                    while True: end.send(bytes(1 << 16))
+                except BlockingIOError: pass
+    finally: time.sleep(60)
+for _ in range(30):
+    if os.fork() == 0: fill()
+time.sleep(60)""",
+        "more memory than it may",
+    ),
+    cell(
+        "all_terminals",
+        "all terminals of the machine, so that nobody's `!echo` works any longer",
+        """
+import os
+held = []
+try:
+    while True: held.append(os.openpty())
+except OSError as error: print(error)
+print("LEAK" if len(held) > 40 else "only", len(held))""",
+    ),
+    cell(
+        "many_sessions",
+        "sessions of its own, of which the scheduler gives each the same share as to everybody else",
+        """
+import os, time
+children = []
+for _ in range(12):
+    children.append(os.fork())
+    if children[-1] == 0:
+        os.setsid()
+        time.sleep(60)
+def groups(): return [open(f"/proc/{child}/autogroup").read().split() for child in children]
+try:
+    for _ in range(60):
+        time.sleep(0.02)
+        if any(int(group[2]) > 5 for group in groups()): break
+    else: print("LEAK", groups())
+except (OSError, IndexError) as error: print("no autogroups here", error)""",
+    ),
+    cell(
+        "honest_sharing",
+        "honest: memory shared by processes in three ways, sockets, terminals and a session of its own",
+        """
+import asyncio, mmap, multiprocessing, subprocess
+import numpy as np
+from torch.utils.data import DataLoader
+shared, value = mmap.mmap(-1, 4096), multiprocessing.Value("i", 0)
+copied = mmap.mmap(-1, 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ | mmap.PROT_WRITE)
+closed = mmap.mmap(-1, 4096, prot=mmap.PROT_READ), mmap.mmap(-1, 4096, access=mmap.ACCESS_WRITE)
+tensor = torch.zeros(3).share_memory_()
+def work():
+    shared[0], value.value, tensor[1] = 7, 8, 9
+process = multiprocessing.get_context("fork").Process(target=work)
+process.start()
+process.join()
+batches = [batch.tolist() for batch in DataLoader(range(4), batch_size=2, num_workers=2)]
+said = !echo terminal
+apart = subprocess.run(["sh", "-c", "head -c 5 /dev/zero | wc -c"], start_new_session=True, capture_output=True).stdout
+print("shared", shared[0], value.value, tensor.tolist(), batches, said, int(apart))""",
+        "shared 7 8 [0.0, 9.0, 0.0] [[0, 1], [2, 3]] ['terminal'] 5",
+    ),
+    cell(
         "disk_flood",
         "a disk full of data",
         """

@@ -63,6 +63,19 @@ except sqlite3.Error as error: print(error)""",
         "{PACKAGES}/helpers/*/checks/*",
     ),
     read(
+        "copies_of_the_course",
+        "another copy of the course: a wheel among the packages of any Python, a clone in a usual place",
+        """
+import sys
+prefixes = {"/usr", "/usr/local", "/opt/conda", sys.prefix, sys.base_prefix}
+places = [f"{prefix}/lib*/python*/*-packages/{name}/**" for prefix in prefixes for name in ("helpers", "autograder")]
+places += ["/usr/src/*", "/usr/local/src/*", "/srv/*", "/autograder/*", "{PACKAGES}/.git/*", "{PACKAGES}/tests/*"]
+places += ["{PACKAGES}/backups/*", "{PACKAGES}/notebooks/*", "{PACKAGES}/*.md"]
+for path in [path for place in places for path in glob.glob(place, recursive=True)]:
+    if os.path.isfile(path): print("LEAK", path)
+    else: print("empty", path)""",
+    ),
+    read(
         "environment",
         "the grader's environment variables",
         """
@@ -124,6 +137,15 @@ try:
     socket.socket(socket.AF_UNIX).connect("\\0{ABSTRACT}")
     print("LEAK connected")
 except OSError as error: print(error)""",
+    ),
+    read(
+        "address_families",
+        "a network that is in no network namespace (vsock), and every other family",
+        """
+for family in range(2, 46):
+    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW, socket.SOCK_SEQPACKET):
+        try: print("LEAK", socket.socket(family, kind))
+        except OSError as error: print(family, error)""",
     ),
     read(
         "internet",

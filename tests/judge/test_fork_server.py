@@ -17,7 +17,7 @@ from autograder.judge.fork_server_client import PACKAGES, ForkServer
 from autograder.judge.judge import Limits
 from autograder.judge.kernel_manager import NONE, KernelManager
 from autograder.judge.protocol import Packer, Wire
-from autograder.judge.sandbox.namespaces import SandboxError, environment
+from autograder.judge.sandbox.walls import SandboxError, environment
 
 UNIT = "02_small"
 LIMITS = Limits(cell_seconds=30, notebook_seconds=200)
@@ -112,10 +112,12 @@ def test_a_students_kernel_has_nothing_of_the_judges_in_memory(run):
     ours = {name for name in loaded if name.startswith(("autograder", "helpers", "nbgrader"))}
     assert {name for name in ours if name.startswith(("autograder", "nbgrader"))} <= {
         *("autograder", "autograder.errors", "autograder.judge"),
-        *("autograder.judge.sandbox", "autograder.judge.sandbox.namespaces"),
+        "autograder.judge.sandbox",
+        *(f"autograder.judge.sandbox.{name}" for name in ("cgroup", "keeper", "libc", "mounts", "namespaces")),
+        *(f"autograder.judge.sandbox.{name}" for name in ("seccomp", "walls")),
         *(f"autograder.judge.{name}" for name in ("fork_server", "fork_server_client", "huge_pages", "import_stubs")),
-        *(f"autograder.judge.{name}" for name in ("kernel", "pip_blocker", "protocol", "shell")),
-        *(f"autograder.judge.{name}" for name in ("student_kernel", "torch_warmup")),
+        *(f"autograder.judge.{name}" for name in ("kernel", "pip_blocker", "protocol", "shared_maps")),
+        *(f"autograder.judge.{name}" for name in ("shell", "student_kernel", "torch_warmup")),
     }
     assert {name for name in ours if name.startswith("helpers.")} == {
         "helpers.check",

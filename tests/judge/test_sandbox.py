@@ -1,20 +1,28 @@
 """The walls, tried from inside by small programs of ours. What hostile notebooks try is in test_hostile.py."""
 
 import json
+import mmap
 import os
 import shutil
 import signal
 import socket
 import sys
+import time
 from dataclasses import replace
+from glob import glob
 from pathlib import Path
 
 import pytest
 
 from autograder.course.visibility import judge_config
 from autograder.judge import kernel_manager
-from autograder.judge.sandbox import bubblewrap
-from autograder.judge.sandbox.namespaces import MB, Walls, _below, confine
+from autograder.judge.sandbox import bubblewrap, walls
+from autograder.judge.sandbox.keeper import below
+from autograder.judge.sandbox.libc import LIBC
+from autograder.judge.sandbox.mounts import PTYS
+from autograder.judge.sandbox.namespaces import confine
+from autograder.judge.sandbox.seccomp import NUMBERS
+from autograder.judge.sandbox.walls import MB, Walls
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the sandbox is made of Linux namespaces")
 FEW = Walls(memory=600 * MB, scratch=8 * MB, files=200, processes=24)
@@ -82,7 +90,7 @@ def test_readable_folders_are_shown_and_hidden_ones_in_them_are_empty(tmp_path):
     act = lambda: [
         open(f"{shown}/read.txt").read(),
         os.listdir(f"{shown}/secret"),
-        open(f"{shown}/hidden.txt").read(),  # noqa: E731
+        open(f"{shown}/hidden.txt").read(),
         attempt(lambda: open(f"{shown}/read.txt", "w")),
     ]
     assert inside(act, walls)[0] == ["text", [], "", "OSError"] or inside(act, walls)[0][:3] == ["text", [], ""]
@@ -115,7 +123,7 @@ def test_there_is_no_network_and_no_other_process():
         act = lambda: [
             attempt(lambda: socket.create_connection(address, 1)),
             [p for p in os.listdir("/proc") if p.isdigit()],
-        ]  # noqa: E731
+        ]
         refused, processes = inside(act)[0]
     assert refused == "OSError" and set(processes) <= {"1", "2", "3"}
 
@@ -126,15 +134,159 @@ def test_there_is_no_network_and_no_other_process():
     ids=lambda c: c[0],
 )
 def test_calls_that_no_course_needs_are_refused(call):
-    from autograder.judge.sandbox.namespaces import _NUMBERS, LIBC
-
     def act():
         import ctypes
 
-        result = LIBC.syscall(_NUMBERS[call[0]], call[1], 0, 0, 0, 0)
+        result = LIBC.syscall(NUMBERS[call[0]], call[1], 0, 0, 0, 0)
         return [result, ctypes.get_errno()]
 
     assert inside(act)[0] == [-1, 1]
+
+
+def test_only_unix_sockets_are_to_be_had():
+    def act():
+        families = (
+            socket.AF_INET,
+            socket.AF_INET6,
+            socket.AF_NETLINK,
+            socket.AF_PACKET,
+            socket.AF_VSOCK,
+            38,
+        )  # 38: ALG
+        return [attempt(lambda family=family: socket.socket(family, socket.SOCK_DGRAM)) for family in families], [
+            attempt(lambda: socket.socketpair(socket.AF_UNIX)),
+            attempt(lambda: socket.socketpair(socket.AF_TIPC, socket.SOCK_STREAM)),
+        ]
+
+    assert inside(act)[0] == [["OSError"] * 6, ["done", "OSError"]]
+
+
+def test_memory_is_shared_by_files_alone_and_the_file_of_zeros_holds_none():
+    def act():
+        with open("/dev/shm/shared", "w+b") as file:
+            file.truncate(4096)
+            shared = attempt(lambda: mmap.mmap(file.fileno(), 4096))
+        zeros = open("/dev/zero", "rb").read(5)
+        return [
+            attempt(lambda: mmap.mmap(-1, 4096)),
+            attempt(lambda: mmap.mmap(-1, 4096, mmap.MAP_PRIVATE)),
+            shared,
+        ] + [
+            zeros == bytes(5),
+            attempt(lambda: os.open("/dev/zero", os.O_RDWR)) == "done",
+            attempt(lambda: os.mkdir("/dev/folder")) == "done",
+        ]
+
+    assert inside(act)[0] == ["PermissionError", "done", "done", True, False, False]
+
+
+def test_socket_buffers_stay_as_large_as_they_are_and_who_asks_is_told_yes():
+    def act():
+        one, _ = socket.socketpair()
+        before = one.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * before)
+        return one.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) == before
+
+    assert inside(act)[0] is True
+
+
+def test_what_lies_in_sockets_counts_as_memory():
+    def act():
+        held = [socket.socketpair() for _ in range(100)]
+        os.fork() or [held.append(socket.socketpair()) for _ in range(20)]
+        time.sleep(1000)
+
+    walls = replace(FEW, memory=200 * 2 * int(Path("/proc/sys/net/core/wmem_default").read_text()))
+    assert {"killed": "memory"} in inside(act, walls)[1]
+
+
+def test_a_sandbox_has_few_terminals_of_its_own():
+    def act():
+        held = []
+        try:
+            while True:
+                held.append(os.openpty())
+        except OSError:
+            return len(held)
+
+    assert inside(act)[0] == PTYS
+
+
+def test_sessions_share_one_turn_of_the_processor():
+    def act():
+        for _ in range(6):
+            if os.fork() == 0:
+                os.setsid()
+                time.sleep(1000)
+        for _ in range(500):
+            nice = [open(path).read().split()[2:] for path in glob("/proc/[0-9]*/autogroup")]
+            if [["9"]] * 6 == [one for one in nice if one == ["9"]][:6]:
+                return "shared"
+            time.sleep(0.02)
+        return nice
+
+    if not Path("/proc/self/autogroup").is_file() or not Path("/proc/self/autogroup").read_text():
+        pytest.skip("this kernel gives sessions no share of their own")
+    assert inside(act)[0] == "shared"  # seven sessions: a step of nice is a factor of 1.25, and 1.25**9 > 7
+
+
+def test_a_wheel_and_a_clone_of_the_course_are_not_there(monkeypatch, tmp_path):
+    prefix, packages = tmp_path / "python", tmp_path / "python/lib/python3.11/site-packages"
+    secrets = [prefix / "src/app/.git/objects", prefix / "share/course/backups/class.zip"]
+    secrets += [packages / "helpers/engine/answers/softmax.pyc", packages / "autograder/hidden/masking.py"]
+    secrets += [prefix / "lib/python3.12/site-packages/pandas/other.py"]  # of a Python that is not this one
+    for path in (*secrets, packages / "numpy/core.py", prefix / "bin/tool"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("text")
+    monkeypatch.setattr(sys, "base_prefix", str(prefix))
+    monkeypatch.setattr(sys, "path", [*sys.path, str(packages)])
+    act = lambda: [[str(path) for path in secrets if path.exists()], (packages / "numpy/core.py").exists()]
+    assert inside(act)[0] == [[], True]
+    words = bubblewrap.wrapped(Walls(), "/own")
+    assert words[words.index(str(packages / "helpers")) - 1] == "--tmpfs" and str(prefix / "lib") in words
+    assert not any(word.startswith((str(prefix / "src"), str(prefix / "share"))) for word in words)
+
+
+def test_a_course_among_the_libraries_is_not_shown_but_for_what_a_kernel_needs(monkeypatch, tmp_path):
+    course = tmp_path / "python/lib/attention"
+    for path in ("helpers/check.py", ".git/config", "backups/class.zip", "../libthing.so", "../../bin/tool"):
+        (course / path).parent.mkdir(parents=True, exist_ok=True)
+        (course / path).write_text("text")
+    (course.parent / "libthing.so.1").symlink_to("libthing.so")
+    (course.parent / "alias").symlink_to(course)
+    monkeypatch.setattr(sys, "base_prefix", str(tmp_path / "python"))
+    monkeypatch.setattr(walls, "PACKAGES", course)
+    seen, _ = inside(
+        lambda: [os.listdir(course), sorted(os.listdir(course.parent)), (course.parent / "libthing.so.1").read_text()],
+        replace(FEW, readable=(str(course / "helpers"),)),
+    )
+    assert seen == [["helpers"], ["attention", "libthing.so", "libthing.so.1"], "text"]
+
+
+def test_where_the_wheel_is_the_course_its_helpers_stay(monkeypatch, tmp_path):
+    packages = tmp_path / "lib/python3.11/site-packages"
+    for folder in ("helpers", "autograder/hidden", "torch"):
+        (packages / folder).mkdir(parents=True)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(sys, "path", [*sys.path, str(packages)])
+    monkeypatch.setattr(walls, "PACKAGES", packages)
+    student = replace(FEW, readable=(str(packages / "helpers"),), hidden=(str(packages / "autograder"),))
+    judge = replace(FEW, readable=(str(packages / "helpers"), str(packages / "autograder/hidden")))
+    act = lambda: [sorted(os.listdir(packages)), os.listdir(packages / "autograder")]
+    assert inside(act, student)[0] == [["autograder", "helpers", "torch"], []]
+    assert inside(act, judge)[0][1] == ["hidden"]
+
+
+def test_a_virtual_environment_behind_links_is_found(monkeypatch, tmp_path):
+    (tmp_path / "real/venv/lib").mkdir(parents=True)
+    (tmp_path / "real/venv/lib/thing").write_text("text")
+    (tmp_path / "real/venv/lib64").symlink_to("lib")
+    (tmp_path / "absolute").symlink_to(tmp_path / "real")
+    (tmp_path / "course").mkdir()
+    (tmp_path / "course/.venv").symlink_to("../absolute/venv")
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "course/.venv"))
+    act = lambda: [open(f"{tmp_path}/course/.venv/{lib}/thing").read() for lib in ("lib", "lib64")]
+    assert inside(act)[0] == ["text", "text"]
 
 
 def test_the_scratch_is_small_in_bytes_and_in_files():
@@ -213,14 +365,14 @@ def test_a_hanging_kernel_in_bubblewrap_ends_with_its_leash_and_with_its_keeper(
             "source": "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('up')\nwhile True: pass",
         }
     )
-    below = [*_below(kernel.keeper.pid)]
-    assert len(below) >= 3
+    processes = [*below(kernel.keeper.pid)]
+    assert len(processes) >= 3
     if end == "leash":
         kernel.leash.close()
     else:
         kernel.keeper.kill()
     assert kernel.keeper.wait() == (0 if end == "leash" else -signal.SIGKILL)
-    while any(_runs(pid) for pid in below):  # they are being taken down
+    while any(_runs(pid) for pid in processes):  # they are being taken down
         pass
 
 
@@ -243,10 +395,10 @@ def test_bubblewraps_command_shows_and_hides_the_same():
     if not shutil.which("bwrap"):
         pytest.skip("bubblewrap is not installed")
     walls = kernel_manager.walls_of(kernel_manager.STUDENT, judge_config("02_small"))
-    words = bubblewrap.wrapped(walls)
+    words = bubblewrap.wrapped(walls, "/own")
     assert {"--unshare-net", "--unshare-pid", "--die-with-parent"} <= set(words)
     assert words[words.index("--cap-drop") + 1] == "ALL"
-    assert all(path in words for path in walls.hidden if os.path.exists(path))
+    assert all(path in words for path in walls.hidden if os.path.exists(path) and "/helpers/" in path)
 
 
 def test_the_rooms_of_this_unit_and_later_ones_are_hidden_and_all_checks():
@@ -259,7 +411,7 @@ def test_the_rooms_of_this_unit_and_later_ones_are_hidden_and_all_checks():
 def test_where_no_sandbox_works_the_grader_refuses_in_one_line(monkeypatch):
     monkeypatch.setattr(bubblewrap.shutil, "which", lambda name: None)
     from autograder.judge.judge import Limits
-    from autograder.judge.sandbox.namespaces import SandboxError
+    from autograder.judge.sandbox.walls import SandboxError
 
     with pytest.raises(SandboxError, match="bubblewrap is not installed") as caught:
         kernel_manager.KernelManager(kernel_manager.BUBBLEWRAP).start(

@@ -17,6 +17,9 @@ IN_BUBBLEWRAP = (
     "memory_bomb",
     "call_hangs",
     "removes_home",
+    "all_terminals",
+    "memory_in_sockets",
+    "honest_sharing",
 )
 
 

@@ -10,16 +10,21 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autograder.judge.sandbox.namespaces import SCRATCH, SandboxError, Walls, environment, own_user, watch
+from autograder.judge.sandbox import mounts
+from autograder.judge.sandbox.cgroup import new_cgroup
+from autograder.judge.sandbox.keeper import watch
+from autograder.judge.sandbox.libc import NEW_NS, NEW_USER, unshare
+from autograder.judge.sandbox.namespaces import own_user
+from autograder.judge.sandbox.walls import PACKAGES, SCRATCH, SandboxError, Walls, environment
 
 if TYPE_CHECKING:
     from autograder.judge.kernel import Kernel
 
-PACKAGES = Path(__file__).resolve().parents[3]
 OURS = ("__init__.py", "errors.py", "judge")
 """What a cold kernel imports of this package. None of it is secret."""
 
@@ -28,7 +33,8 @@ def start(role: str, walls: Walls, request: dict) -> "Kernel":
     """A `Kernel` behind `walls`. SandboxError where bubblewrap is not installed."""
     from autograder.judge.kernel import Kernel  # here, for it imports torch, which the keeper does without
 
-    if not shutil.which("bwrap"):
+    program = shutil.which("bwrap")
+    if not program:
         raise SandboxError("bubblewrap is not installed (Debian: apt install bubblewrap).")
     ours, theirs = socket.socketpair()
     leash, keeper = socket.socketpair()
@@ -40,6 +46,7 @@ def start(role: str, walls: Walls, request: dict) -> "Kernel":
             "autograder.judge.sandbox.bubblewrap",
             role,
             json.dumps(asdict(walls)),
+            program,
             *map(str, sockets),
         ]
         process = subprocess.Popen(
@@ -55,58 +62,64 @@ def start(role: str, walls: Walls, request: dict) -> "Kernel":
     return kernel
 
 
-def keep(role: str, walls: Walls, channel: socket.socket, leash: socket.socket) -> None:
+def keep(role: str, walls: Walls, program: str, channel: socket.socket, leash: socket.socket) -> None:
     """The keeper: starts bubblewrap and watches it. A pipe tells the first process inside when the keeper is gone: as
     root, bubblewrap has given up the right to end it, and so its --die-with-parent does not reach that far."""
-    user = own_user()
+    user, group = own_user(), new_cgroup(walls)
     alive, _ = os.pipe()  # nobody but the keeper has the other end
     numbers = [channel.fileno(), alive]
     inner = [sys.executable, "-m", "autograder.judge.fork_server", "cold", role, *map(str, numbers), str(user)]
-    bwrap = subprocess.Popen([*wrapped(walls), *inner], pass_fds=numbers)
-    channel.close()
-    os.close(alive)
-    watch(bwrap.pid, walls, leash, depth=2)
+    own = tempfile.mkdtemp(prefix="attn-")
+    try:
+        _mount_own(walls, own)
+        enter = group.enter if group else None
+        bwrap = subprocess.Popen([program, *wrapped(walls, own), *inner], pass_fds=numbers, preexec_fn=enter)
+        channel.close()
+        os.close(alive)
+        watch(bwrap.pid, walls, leash, group, depth=2)
+    finally:
+        mounts.unmount(own)
+        os.rmdir(own)
 
 
-def wrapped(walls: Walls) -> list[str]:
-    """bubblewrap's command line for these walls."""
+def _mount_own(walls: Walls, folder: str) -> None:
+    """Scratch and devices with the limits that bubblewrap has no words for, seen by the keeper and its children."""
+    unshare(NEW_NS | NEW_USER if os.geteuid() else NEW_NS)
+    mounts.own_view()
+    mounts.mount("tmpfs", folder, "tmpfs", mounts.NO_SUID, "mode=755,size=1m")
+    mounts.scratch(walls, f"{folder}/tmp")
+    mounts.devices(walls, f"{folder}/dev", "")
+
+
+def wrapped(walls: Walls, own: str) -> list[str]:
+    """bubblewrap's arguments for these walls. own: the folder with scratch and devices."""
+    places, links = walls.shown()
     ours = [str(PACKAGES / "autograder" / name) for name in OURS]
-    parents = sorted({str(folder) for path in (*walls.paths(), *ours) for folder in Path(path).parents} - {"/"})
+    parents = sorted({str(folder) for path in (*places, *links, *ours) for folder in Path(path).parents} - {"/"})
     folders = [part for folder in parents if folder != "/tmp" for part in ("--perms", "0755", "--dir", folder)]
-    system = [part for path in walls.paths() for part in _shown(path)]
-    own_files = [part for path in ours for part in _shown(path)]
-    closed = [part for path in walls.hidden if Path(path).is_dir() for part in ("--remount-ro", path)]
-    hidden = [part for path in walls.hidden for part in _hidden(path)]
-    size = ["--size", str(walls.scratch)]
-    own = (
-        ["--unshare-user"]
-        if os.geteuid()
-        else [part for name in ("SETUID", "SETGID", "SETPCAP") for part in ("--cap-add", f"CAP_{name}")]
-    )
+    system = [part for path in places for part in ("--ro-bind", path, path)]
+    system += [part for link, target in links.items() for part in ("--symlink", target, link)]
+    own_files = [part for path in ours for part in ("--ro-bind-try", path, path)]
+    closed = walls.closed(places)
+    hidden = [part for path in closed for part in _hidden(path)]
+    hidden_folders = [part for path in closed if Path(path).is_dir() for part in ("--remount-ro", path)]
+    capabilities = [part for name in ("SETUID", "SETGID", "SETPCAP") for part in ("--cap-add", f"CAP_{name}")]
     return [
-        "bwrap", "--as-pid-1", "--die-with-parent", "--unshare-ipc", "--unshare-pid", "--unshare-net",
+        "--as-pid-1", "--die-with-parent", "--unshare-ipc", "--unshare-pid", "--unshare-net",
         "--unshare-uts", "--unshare-cgroup", "--cap-drop", "ALL", "--setenv", "HOME", "/tmp/home",
-        "--setenv", "MPLCONFIGDIR", "/tmp/home", *own, "--perms", "1777", *size, "--tmpfs", "/tmp",
-        "--perms", "0777", "--dir", SCRATCH, "--perms", "0777", "--dir", "/tmp/home", *folders, *system, *hidden,
-        *own_files, *closed,
-        "--proc", "/proc", "--dev", "/dev", "--perms", "1777", *size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev",
+        "--setenv", "MPLCONFIGDIR", "/tmp/home", *(["--unshare-user"] if os.geteuid() else capabilities),
+        "--bind", f"{own}/tmp", "/tmp", *folders, *system, *hidden, *own_files, *hidden_folders,
+        "--proc", "/proc", "--dev-bind", f"{own}/dev", "/dev", "--remount-ro", "/dev",
         "--chdir", SCRATCH, "--remount-ro", "/",
     ]  # fmt: skip # a drawn table
-
-
-def _shown(path: str) -> list[str]:
-    if os.path.islink(path) and not path.startswith(str(PACKAGES)):
-        return ["--symlink", os.readlink(path), path]
-    return ["--ro-bind-try", path, path]
 
 
 def _hidden(path: str) -> list[str]:
     if Path(path).is_dir():
         return ["--perms", "0755", "--size", "65536", "--tmpfs", path]
-    return ["--ro-bind-try", "/dev/null", path] if Path(path).exists() else []
+    return ["--ro-bind", "/dev/null", path]
 
 
 if __name__ == "__main__":
-    keep(
-        sys.argv[1], Walls(**json.loads(sys.argv[2])), *(socket.socket(fileno=int(number)) for number in sys.argv[3:5])
-    )
+    sockets = (socket.socket(fileno=int(number)) for number in sys.argv[4:])
+    keep(sys.argv[1], Walls(**json.loads(sys.argv[2])), sys.argv[3], *sockets)
