@@ -13,6 +13,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_
 
 from autograder import notebooks, sanitize_html, size_limits
 from autograder.control_characters import clean
+from autograder.grading import feedback
 from autograder.grading.sanitize_text import BOX, OWN, safe_markdown, sanitize_text_cells
 from autograder.judge.sanitize_outputs import clean_html, sanitize_display, sanitize_outputs
 
@@ -242,6 +243,14 @@ def test_a_picture_that_is_a_program_is_named_and_not_shown():
     assert all("svg" not in one and sanitize_html.NO_PICTURE in one for one in shown)
     both = sanitize_display({"image/svg+xml": "<svg/>", "image/png": "iVBO", "text/plain": "<Figure>"})
     assert both == {"image/png": "iVBO", "text/plain": "<Figure>"}
+
+
+def test_pages_are_made_without_beautiful_soup(monkeypatch):
+    """Its part for selectors runs on some Pythons alone."""
+    monkeypatch.delattr("bs4.Tag.select")
+    feedback._exporter.cache_clear()
+    text = notebooks.to_text(new_notebook(cells=[new_markdown_cell("A *page*.")]))
+    assert "<em>page</em>" in feedback.render(text, feedback.NO_GRADES)
 
 
 # ---------------------------------------------------------------- control characters, halves of characters
