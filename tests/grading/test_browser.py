@@ -223,7 +223,7 @@ def _places(course: Course) -> list[str]:
         *(f"manage_students/{name}", f"manage_students/{name}/{UNIT}", f"manage_students/eve/{name}"),
         *(f"submissions/{_submission(course, student)}/" for student in ("eve", MARKUP)),
         *(f"api/{place}" for place in ("students", f"submissions/{UNIT}", f"student_submissions/{name}")),
-        *(f"submissions/{name}", name, f"submissions/{name}/next"),
+        *(f"submissions/{name}/", f"submissions/{name}/next"),
     ]
 
 

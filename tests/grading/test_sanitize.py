@@ -7,13 +7,13 @@ import nbformat
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nbconvert.exporters import HTMLExporter
 from nbconvert.filters import ansi2html
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_cell
 
 from autograder import notebooks, sanitize_html, size_limits
 from autograder.control_characters import clean
 from autograder.grading import feedback
+from autograder.grading.page_exporter import PageExporter
 from autograder.grading.sanitize_text import BOX, OWN, safe_markdown, sanitize_text_cells
 from autograder.judge.sanitize_outputs import clean_html, sanitize_display, sanitize_outputs
 
@@ -70,7 +70,7 @@ MARKDOWN = [
     '[x](http://a "\\"><script>alert(1)</script>")',
     "`` ` ``<img src=x onerror=alert(1)>",
 ]
-EXPORTER = HTMLExporter(template_name="basic")
+EXPORTER = PageExporter(template_name="basic")
 HARMLESS = ("http://", "https://", "mailto:", "#")
 
 
@@ -245,12 +245,14 @@ def test_a_picture_that_is_a_program_is_named_and_not_shown():
     assert both == {"image/png": "iVBO", "text/plain": "<Figure>"}
 
 
-def test_pages_are_made_without_beautiful_soup(monkeypatch):
-    """Its part for selectors runs on some Pythons alone."""
+def test_pages_are_made_without_beautiful_soup_and_with_tex_that_makes_no_links(monkeypatch):
+    """The soup's part for selectors runs on some Pythons alone."""
     monkeypatch.delattr("bs4.Tag.select")
     feedback._exporter.cache_clear()
     text = notebooks.to_text(new_notebook(cells=[new_markdown_cell("A *page*.")]))
-    assert "<em>page</em>" in feedback.render(text, feedback.NO_GRADES)
+    page = feedback.render(text, feedback.NO_GRADES)
+    assert "<em>page</em>" in page
+    assert page.count('Safe: {allow: {URLs: "none", classes: "none"') == 1 and page.count("overflow: auto} a:not") == 1
 
 
 # ---------------------------------------------------------------- control characters, halves of characters
