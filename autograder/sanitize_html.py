@@ -1,56 +1,76 @@
 """HTML of strangers, made harmless after it has been rendered: pages that show it are read by instructors who are
 logged in.
 
-Tags and attributes that only format; links to http, https, mailto and places on the page; pictures only where they are
-part of the page itself. Nothing is loaded from elsewhere, nothing runs."""
+Tags and attributes that only format; links to mailto, to places on the page, and to http and https of public names;
+pictures only where they are part of the page itself, and made of pixels. Nothing is loaded from elsewhere, nothing
+runs, nothing folds and nothing is styled: boxes, colours and folds are the course's own."""
 
 import re
 from html import escape
 from html.parser import HTMLParser
 
 import nh3
+from pygments.token import STANDARD_TYPES
 
 from autograder import size_limits
 
 TAGS = set(
-    "a abbr b blockquote br caption code dd del details div dl dt em h1 h2 h3 h4 h5 h6 hr i img kbd li mark ol p "
-    "pre s small span strong sub summary sup table tbody td tfoot th thead tr u ul".split()
+    "a abbr b blockquote br caption code dd del div dl dt em h1 h2 h3 h4 h5 h6 hr i img kbd li mark ol p "
+    "pre s small span strong sub sup table tbody td tfoot th thead tr u ul".split()
 )
 ATTRIBUTES = {
     "*": {"class", "title", "colspan", "rowspan", "align"},
     "a": {"href"},
-    "details": {"open"},
     "img": {"src", "alt", "width", "height"},
     "ol": {"start"},
     "table": {"border"},
 }
 VOID = {"br", "hr", "img"}
 MOST_TAGS = 10_000
-_LINK = re.compile(r"(?:https?://|mailto:|#)", re.IGNORECASE)
-_PICTURE = re.compile(r"data:image/(?:png|jpeg|gif|webp|svg\+xml);base64,[A-Za-z0-9+/=\s]*")
-_CLASS = re.compile(r"highlight|dataframe|language-[\w+-]{1,20}|[a-z][a-z0-9]{0,2}")
+_LINK = re.compile(r"(?:mailto:|#).*|https?://([\w.-]+)(?::\d+)?(?:[/?#].*)?", re.ASCII | re.DOTALL | re.IGNORECASE)
+"""The host as it is written: no user name, backslash or percent sign, of which a browser makes another one."""
+_PRIVATE = set("arpa corp home internal intranet invalid lan local localdomain localhost private test".split())
+"""Ends of names that lead into one's own network."""
+_PICTURE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]*")
+_NO_PICTURE = re.compile(r'<img(?! [^>]*\bsrc=")[^>]*>')  # nh3 writes > in an attribute as &gt;
+NO_PICTURE = "(A picture is not shown here: only PNG, JPEG, GIF and WebP that are part of the notebook are.)"
+_CLASS = re.compile(r"language-[\w+-]{1,20}")
+_CLASSES = {"highlight", "dataframe", *STANDARD_TYPES.values()}
 """Of pygments and pandas. Others could dress up as a part of the page: formgrader looks for `score` and `comment`."""
 
 
 def sanitize_html(text: str) -> str:
     """The harmless part of some HTML. Takes a time that grows with the square of the number of tags: see `problem`."""
-    return nh3.clean(
+    cleaned = nh3.clean(
         text,
         tags=TAGS,
+        clean_content_tags={"script", "style", "svg"},
         attributes=ATTRIBUTES,
         attribute_filter=_attribute,
         url_schemes={"http", "https", "mailto", "data"},
     )
+    return _NO_PICTURE.sub(f"<em>{NO_PICTURE}</em>", cleaned)
 
 
 def _attribute(tag: str, name: str, value: str) -> str | None:
     if name == "href":
-        return value if _LINK.match(value) else None
+        return value if is_public(value) else None
     if name == "src":
         return value if _PICTURE.fullmatch(value) else None
     if name == "class":
-        return " ".join(word for word in value.split() if _CLASS.fullmatch(word)) or None
+        return " ".join(word for word in value.split() if word in _CLASSES or _CLASS.fullmatch(word)) or None
     return value
+
+
+def is_public(address: str) -> bool:
+    """Whether a link may stay one. Numbers (127.0.0.1, 2130706433, 0x7f.1) and names that mean something in one's own
+    network alone may not: the server that shows the page is there."""
+    found = _LINK.fullmatch(address)
+    if found is None or found[1] is None:
+        return found is not None
+    *labels, last = found[1].lower().removesuffix(".").split(".")
+    named = last.replace("-", "").isalnum() and not last[0].isdigit()  # nothing but a number ends in one that starts so
+    return all(labels) and bool(labels) and named and last not in _PRIVATE
 
 
 def sanitize_or_explain(text: str) -> str:

@@ -2,12 +2,14 @@
 
 import tomllib
 import zipfile
-from importlib.metadata import distribution
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, distribution
 
 import pytest
 import yaml
 from conftest import ROOT
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -47,6 +49,16 @@ def test_constraints_name_no_host_and_no_path():
 def test_what_is_installed_here_is_what_constraints_say():
     for name in ("nbgrader", "jupytext", "nbclient", "torch", "dask"):
         assert Version(distribution(name).version).public == _constraints()[name]
+
+
+def test_no_pin_needs_a_newer_python_than_the_course():
+    """Of those that are installed here: what a package needs stands in it."""
+    lowest = next(part.version for part in SpecifierSet(STUDENT["requires-python"]))
+    for name, pin in _constraints().items():
+        with suppress(PackageNotFoundError):
+            found = distribution(name)
+            needs = SpecifierSet(found.metadata["Requires-Python"] or "")
+            assert found.version != pin or needs.contains(f"{lowest}.0"), f"{name} {pin} needs Python {needs}"
 
 
 @pytest.mark.parametrize(("name", "colab"), [("torch", "2.11.0"), ("numpy", "2.1.3"), ("matplotlib", "3.10.0")])

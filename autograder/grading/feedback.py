@@ -14,34 +14,31 @@ from html import escape
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
-from nbconvert.exporters import HTMLExporter, html
+from nbconvert.exporters import html
 from nbconvert.filters.highlight import Highlight2HTML
 from nbformat import NotebookNode
 from traitlets.config import Config
 
 from autograder import notebooks
 from autograder.course.sections import index
+from autograder.grading.page_exporter import MATHJAX, PageExporter
 
-MATHJAX = "https://cdnjs.cloudflare.com/ajax/libs/mathjax/"
 _SCRIPT = re.compile(r"<script(?![^>]*\bsrc=)[^>]*>(.*?)</script>", re.DOTALL | re.IGNORECASE)
 NO_GRADES = {"notebook": "", "score": 0, "max_score": 0, "late_penalty": 0, "open": []}
 """What a page says above the notebook."""
 EARLIER, FOR_MARKERS = "earlier_answer", "for_markers"
 """The tags of cells that are there for the marker alone (see kept_marks.py and for_markers.py)."""
-_PICTURE = re.compile(r"<img\b(?![^>]*\salt=)", re.IGNORECASE)
 
 
-class FeedbackExporter(HTMLExporter):
+class FeedbackExporter(PageExporter):
     """nbconvert's HTML exporter; every page says what it may do. What was rendered before is not again."""
 
     def from_notebook_node(self, nb: NotebookNode, resources: dict | None = None, **more) -> tuple[str, dict]:
         nb = NotebookNode(
             nb, cells=[cell for cell in nb.cells if not {EARLIER, FOR_MARKERS} & set(cell.metadata.get("tags", []))]
         )
-        with patch.object(html, "BeautifulSoup", _Page):
-            page, resources = super().from_notebook_node(nb, resources, **more)
+        page, resources = super().from_notebook_node(nb, resources, **more)
         waiting = resources.get("nbgrader", {}).get("open", [])
         tag = f'<meta http-equiv="Content-Security-Policy" content="{self.policy}">'
         return with_names(page.replace("<head>", f"<head>\n{tag}", 1), nb, waiting), resources
@@ -58,7 +55,7 @@ class FeedbackExporter(HTMLExporter):
     def _template_text(self) -> str:
         """A page without a notebook."""
         empty = NotebookNode(nbformat=4, nbformat_minor=5, metadata={}, cells=[])
-        return HTMLExporter(config=self.config).from_notebook_node(empty, {"nbgrader": NO_GRADES})[0]
+        return PageExporter(config=self.config).from_notebook_node(empty, {"nbgrader": NO_GRADES})[0]
 
     @cached_property
     def seen(self) -> dict[Any, str]:
@@ -114,20 +111,6 @@ class _Colours:
         if named not in self.exporter.seen:
             self.exporter.seen[named] = self.colour(source, language, metadata)
         return self.exporter.seen[named]
-
-
-class _Page:
-    """Does to a page what nbconvert does with BeautifulSoup, without taking half a megabyte apart: pictures get a text
-    that says that they have none. (The other two things are about classes that the template of feedback has not.)"""
-
-    def __init__(self, text: str, features: str) -> None:
-        self.text = text
-
-    def select(self, selector: str) -> list:
-        return []
-
-    def __str__(self) -> str:
-        return _PICTURE.sub('<img alt="No description has been provided for this image"', self.text)
 
 
 def render(notebook: str, grades: dict) -> str:

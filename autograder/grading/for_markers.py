@@ -1,5 +1,6 @@
 """What a marker needs beside an answer: the model answer, and one that earns a part of the points
-(solutions/calibrated.toml). Both stand folded above each written answer in formgrader, and in no feedback page."""
+(solutions/calibrated.toml). Both stand folded above each written answer in formgrader, and in no feedback page. Markers
+know them by fold and color: nothing that a student writes has any (see sanitize_html.py)."""
 
 import tomllib
 from functools import cache
@@ -13,6 +14,8 @@ from traitlets import Unicode
 from autograder import notebooks
 from autograder.course.paths import CALIBRATED
 from autograder.grading.feedback import EARLIER, FOR_MARKERS
+
+STYLE = "border-left: 4px solid #0b5cad; background: #eaf3fc; color: #1b1b1b; padding: 0.3em 1em"
 
 
 class ForMarkers(NbGraderPreprocessor):
@@ -43,7 +46,7 @@ def _text(points: float, model: str, partly: dict | None) -> str:
 
 
 def _folded(title: str, text: str) -> str:
-    return f"<details><summary>{title}</summary>\n\n{text}\n\n</details>"
+    return f'<details style="{STYLE}"><summary>{title}</summary>\n\n{text}\n\n</details>'
 
 
 @cache

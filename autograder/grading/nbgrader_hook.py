@@ -18,14 +18,20 @@ from autograder.grading.submission_discovery import Submission, submissions
 from autograder.grading.submission_parser import Rejected
 from autograder.sanitize_terminal import printable
 
+FORMGRADER = "nbgrader.server_extensions.formgrader.handlers"
 COMMANDS = ("nbgrader.apps.autogradeapp", "nbgrader.apps.api")
 
 
 def install() -> None:
-    """Puts the class below in the place of nbgrader's in the commands that use it, where they are loaded."""
+    """Puts the class below in the place of nbgrader's in the commands that use it, where they are loaded; and ours in
+    the place of formgrader's pages."""
     for name in COMMANDS:
         if name in sys.modules:
             vars(sys.modules[name])["Autograde"] = StagedAutograde
+    if FORMGRADER in sys.modules:
+        from autograder.grading import formgrader_pages
+
+        formgrader_pages.install()
 
 
 class StagedAutograde(Autograde):

@@ -24,6 +24,7 @@ GRADER = (
     "autograder/judge",
     "autograder/course/visibility.py",
     "autograder/size_limits.py",
+    "autograder/control_characters.py",
     "autograder/sanitize_html.py",
     "autograder/grading/static_checks.py",
     "autograder/grading/judge_notebook.py",

@@ -98,12 +98,12 @@ def _parsed(data: bytes) -> NotebookNode:
     content = _json(data)
     pruned = _pruned(content)
     try:
-        notebook = notebooks.parse(json.dumps(pruned))
+        notebook = notebooks.parse(_encodable(json.dumps(pruned, ensure_ascii=False)))
         notebooks.to_text(notebook)
     except Exception as error:  # nbformat stumbles in many ways over JSON that is no notebook
         raise Rejected(f"not a notebook that Jupyter could read ({type(error).__name__})") from None
     for cell in notebook.cells:
-        cell.source = _plain(cell.source)
+        cell.source = cell.source.replace("\r\n", "\n").replace("\r", "\n")  # as Python itself reads them
     return notebook
 
 
@@ -215,10 +215,9 @@ def _is_base64(data: Any) -> bool:
     return isinstance(data, str) and re.fullmatch(r"[A-Za-z0-9+/=\s]*", data) is not None
 
 
-def _plain(text: str) -> str:
-    """Text that can be written to a file: halves of characters, which JSON can hold, become question marks; line ends
-    of Windows become ours, as Python itself reads them."""
-    return text.encode("utf-8", "replace").decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+def _encodable(text: str) -> str:
+    """Text that can be written to a file: halves of characters, which JSON can hold, become question marks."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 # ---------------------------------------------------------------- what is too large

@@ -8,6 +8,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
 from autograder import limited_process, sanitize_html, size_limits
+from autograder.control_characters import clean, few_colors
 
 PICTURES = {"image/png", "image/jpeg", "image/gif"}
 MARKUP = {"text/html", "text/latex"}  # pages show both as they are
@@ -18,9 +19,10 @@ _LEFT_OUT = "\n[… {:,} more characters are left out]\n"
 
 def sanitize_outputs(before: list[NotebookNode], raw: Any, trusted: bool) -> list[NotebookNode]:
     """`before` and the outputs in `raw`; consecutive prints are joined. What has no known form is left out, and so is
-    what goes beyond the sizes of size_limits.py; a line says so."""
+    what goes beyond the sizes of size_limits.py; a line says so. Of trusted ones the text alone is cleaned: a card
+    quotes what a student's code said."""
     after = list(before)
-    for item in raw if isinstance(raw, list) else []:
+    for item in clean(raw) if isinstance(raw, list) else []:
         output = _output(item, trusted, _markup(after)) if isinstance(item, dict) else None
         if (
             output
@@ -45,16 +47,12 @@ def _output(raw: dict, trusted: bool, markup: int) -> NotebookNode | None:
             text=_short("", str(raw.get("text", ""))),
         )
     if kind == "error":
-        trace = (
-            [_short("", str(line)) for line in raw.get("traceback") or []]
-            if isinstance(raw.get("traceback"), list)
-            else []
-        )
+        trace = raw["traceback"] if isinstance(raw.get("traceback"), list) else []
         return new_output(
             "error",
             ename=_short("", str(raw.get("ename"))),
             evalue=_short("", str(raw.get("evalue"))),
-            traceback=trace[-100:],
+            traceback=_short("", "\n".join(map(str, trace[-100:]))).split("\n"),  # pages join the lines
         )
     if kind in ("display_data", "execute_result") and isinstance(raw.get("data"), dict):
         more = {"execution_count": raw["execution_count"]} if type(raw.get("execution_count")) is int else {}
@@ -67,8 +65,8 @@ def _short(before: str, more: str) -> str:
     """Both texts as one, cut at the size that an output may have."""
     room = size_limits.STREAM - len(before)
     if len(more) <= room:
-        return before + more
-    return before if room <= 0 else before + more[:room] + _LEFT_OUT.format(len(more) - room)
+        return few_colors(before + more)
+    return before if room <= 0 else few_colors(before + more[:room]) + _LEFT_OUT.format(len(more) - room)
 
 
 def _markup(outputs: list[NotebookNode]) -> int:
@@ -85,6 +83,8 @@ def sanitize_display(data: dict, before: int = 0) -> dict:
         kept |= {mime: clean_html(value) for mime, value in texts.items() if mime in MARKUP}
     if plain := texts.get("text/markdown") or texts.get("text/plain"):  # markdown as its source: it may hold any HTML
         kept["text/plain"] = _short("", plain)
+    if "image/svg+xml" in texts and not PICTURES & kept.keys():  # a program, of which a few lines stop a browser
+        kept["text/plain"] = sanitize_html.NO_PICTURE
     if not kept:
         kept["text/plain"] = f"(not shown: {', '.join(sorted(map(str, data)))[:200]})"
     return kept

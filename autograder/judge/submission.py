@@ -17,6 +17,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
 from autograder import notebooks
+from autograder.control_characters import clean
 from autograder.judge import outputs
 from autograder.judge.config import SPARE
 from autograder.judge.fork_server import JUDGE, STUDENT
@@ -203,7 +204,7 @@ def listen(
         if left < 0 or not isinstance(message, dict):
             raise BorderError(f"more than {CELL_BYTES >> 20} MB of output")
         if "done" in message:
-            return str(message["done"])[:500]
+            return clean(str(message["done"])[:500])
         if serve and "want" in message:
             before = time.monotonic()
             serve(message)

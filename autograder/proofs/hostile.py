@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any
 
+from nbconvert.filters import ansi2html
 from nbformat import NotebookNode
 
 from autograder import locked_ast, notebooks
@@ -206,7 +207,20 @@ def _problem(one: Any, notebook: NotebookNode, scores: dict[str, float]) -> str:
         return "something leaked: " + next(
             line for line in shown.splitlines() if line.startswith("LEAK") or CANARY in line
         )
-    return _script(notebook)
+    return _unshowable(notebook) or _script(notebook)
+
+
+def _unshowable(notebook: NotebookNode) -> str:
+    """Whether writing or showing it stumbles over its characters."""
+    try:
+        notebooks.to_text(notebook).encode()
+        for cell in notebook.cells:
+            for output in cell.get("outputs", ()):
+                plain = output.get("text", ""), output.get("data", {}).get("text/plain", "")
+                ansi2html("\n".join([*plain, *output.get("traceback", ())]))
+    except Exception as error:
+        return f"no page can show it: {type(error).__name__}"
+    return ""
 
 
 def _texts(notebook: NotebookNode) -> Iterator[str]:

@@ -1,21 +1,30 @@
 """An instructor's way through formgrader, as it is clicked: the list of units, generate, preview, autograde by the
-button, a written answer marked below its rubric, feedback, and the pages of students and assignments. The unit is one
-of the course."""
+button, a written answer marked below its rubric, feedback, and the pages of students and assignments. One student
+tries to be taken for the course. The unit is one of the course."""
 
 import re
 
 import pytest
 from conftest import ROOT, right_answers
+from nbformat.v4 import new_markdown_cell
 
 from autograder import notebooks
 from autograder.course import nbgrader_steps
 from autograder.course.paths import Course, copy_course
+from autograder.grading.sanitize_text import OWN
+from autograder.sanitize_html import NO_PICTURE
 
 from .lab import PATIENCE, Lab
 
 UNIT = "02_qkv_attention"
 QUESTION, POINTS, COMMENT = "why_same_size", 0.5, "And the second reason?"
 ADA, BEA = "ada", "bea"
+NOTE = '<details style="color: red"><summary>▸ For the marker: worth 1</summary>Full marks for anything.</details>'
+SVG = '<img alt="x" src="data:image/svg+xml;base64,PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciLz4=">'
+LINK = "See [Vaswani et al.](http://localhost:8888/formgrader/manage_students/x)."
+FORGED = f"The same *size*.\n\n{NOTE}\n\n{SVG}\n\n{LINK}"
+VIOLATIONS = []
+"""What the browser says of the pages' policy, in all tests."""
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +38,10 @@ def course(tmp_path_factory):
         answers = right_answers(real, UNIT)
         for cell in notebook.cells:
             cell.source = answers.get(notebooks.grade_id(cell), cell.source)
+        if student == BEA:
+            place = next(at for at, cell in enumerate(notebook.cells) if notebooks.grade_id(cell) == QUESTION)
+            notebook.cells[place].source = FORGED
+            notebook.cells.insert(place, new_markdown_cell(FORGED))
         notebooks.write(notebook, copy.submission(student, UNIT))
     copy.submission(BEA, UNIT).rename(copy.submission(BEA, UNIT).with_name(f"{UNIT} (1).ipynb"))
     return copy
@@ -45,8 +58,13 @@ def page(lab):
     """A page of formgrader's without JupyterLab around it. One for all tests: they are one way, in this order."""
     page = lab.browser.new_page(viewport={"width": 1200, "height": 900})
     page.set_default_timeout(1000 * PATIENCE)
+    page.on("console", lambda said: VIOLATIONS.append(said.text) if _is_violation(said.text, page, lab) else None)
     yield page
     page.close()
+
+
+def _is_violation(text, page, lab):
+    return "Content Security Policy" in text and page.url.startswith(lab.address)
 
 
 def _row(frame, text):
@@ -133,6 +151,20 @@ def _marks(course):
         return done, [cell.name for cell in first.grades if cell.needs_manual_grade]
 
 
+def test_nothing_of_a_students_is_taken_for_the_courses(lab, page, course):
+    with nbgrader_steps.open_gradebook(course) as book:
+        bea = book.find_submission_notebook(UNIT, UNIT, BEA).id
+    page.goto(f"{lab.address}/formgrader/submissions/{bea}/")
+    own = page.locator(".text_cell_render > div", has_text=OWN)
+    answer = page.locator(".nbgrader_cell", has=page.locator(f"#{QUESTION}-comment"))
+    for place in (own, answer):
+        assert "Full marks for anything" in place.inner_text() and NO_PICTURE in place.inner_text()
+        assert place.locator("details, summary, a[href], img, [style*=background]").count() == 0
+    assert own.evaluate("element => getComputedStyle(element).borderLeftStyle") == "dashed"
+    notes = page.locator("details")
+    assert notes.count() >= 5 and "Full marks for anything" not in "".join(notes.all_inner_texts())
+
+
 def test_feedback_has_the_mark(lab, page, course):
     with nbgrader_steps.open_gradebook(course) as book:
         student = min(book.notebook_submissions(UNIT, UNIT), key=lambda one: one.id).student.id
@@ -154,3 +186,7 @@ def test_the_pages_of_students_and_assignments(lab, page):
     _row(page, UNIT).get_by_role("link", name=UNIT).click()
     _row(page, UNIT).get_by_role("link", name=UNIT).click()
     page.locator(f"input.score#{QUESTION}").wait_for()
+
+
+def test_the_policy_stood_in_the_way_of_nothing(page):
+    assert VIOLATIONS == []

@@ -8,9 +8,11 @@ import subprocess
 import sys
 import threading
 import time
+from html import escape
 from html.parser import HTMLParser
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from conftest import UNIT, hand_in, right_answers
@@ -23,11 +25,13 @@ from test_sanitize import HANDLERS, MARKDOWN
 from autograder import notebooks
 from autograder.course import nbgrader_steps
 from autograder.course.paths import Course
-from autograder.grading import grade
+from autograder.grading import formgrader_pages, grade
 from autograder.site.browser import CHROMIUM
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH")
 RAN = "document.title='RAN'"
+MARKUP = f"<img src=x onerror={RAN}>"
+"""The name of a student, or a part of an address."""
 
 
 def armed(text: str) -> str:
@@ -50,6 +54,7 @@ def graded(built, tmp_path_factory):
             new_code_cell(f"from IPython.display import HTML, display\nfor text in {texts!r}: display(HTML(text))")
         )
 
+    hand_in(course, MARKUP, right_answers(course))
     hand_in(
         course, "eve", right_answers(course) | {"why_same_size": armed("\n\n".join(MARKDOWN + HANDLERS))}, edit=attack
     )
@@ -141,7 +146,7 @@ def test_the_policy_alone_stops_what_cleaning_would_have_missed(graded, proxy, t
 
 
 def test_formgraders_page_runs_nothing_and_asks_for_nothing(graded, proxy, tmp_path):
-    """As formgrader renders it: its template over the autograded notebook."""
+    """As formgrader renders it: its template over the autograded notebook; the cleaning alone, without a policy."""
     from nbgrader.server_extensions.formgrader import handlers
 
     config = nbgrader_steps.settings(graded)
@@ -166,7 +171,7 @@ def test_formgraders_page_runs_nothing_and_asks_for_nothing(graded, proxy, tmp_p
     assert asked == [] and "RAN" not in _title(dom) and f"row {len(HANDLERS + MARKDOWN) - 1}" in dom
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def formgrader(graded):
     """The address of formgrader in a Jupyter server that runs in the course's folder, and its token."""
     with socket.socket() as free:
@@ -204,13 +209,75 @@ def _wait_for(port: int) -> None:
     raise TimeoutError("the Jupyter server didn't start in a minute")
 
 
-def test_the_living_formgrader_runs_nothing_and_asks_for_nothing(graded, formgrader, proxy):
+def _submission(course: Course, student: str) -> str:
+    with Gradebook(course.gradebook) as gradebook:
+        return gradebook.find_submission_notebook(UNIT, UNIT, student).id
+
+
+def _places(course: Course) -> list[str]:
+    """Formgrader's addresses, with markup of a student's in each place that takes a name, and those that show one."""
+    name = quote(MARKUP)
+    return [
+        *("", "manage_assignments", "manage_students", "gradebook", f"gradebook/{UNIT}", f"gradebook/{UNIT}/{UNIT}"),
+        *(f"manage_submissions/{UNIT}", f"manage_submissions/{name}", f"gradebook/{name}", f"gradebook/{UNIT}/{name}"),
+        *(f"manage_students/{name}", f"manage_students/{name}/{UNIT}", f"manage_students/eve/{name}"),
+        *(f"submissions/{_submission(course, student)}/" for student in ("eve", MARKUP)),
+        *(f"api/{place}" for place in ("students", f"submissions/{UNIT}", f"student_submissions/{name}")),
+        *(f"submissions/{name}/", f"submissions/{name}/next"),
+    ]
+
+
+def _all_opened(addresses: list[str], proxy: str) -> list[tuple[str, str]]:
+    """Titles and texts of pages in one browser, when all of them have come to rest."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    with sync_api.sync_playwright() as driver:
+        options = {
+            "args": ["--no-sandbox", "--disable-gpu"],
+            "proxy": {"server": f"http://{proxy}", "bypass": "127.0.0.1"},
+        }
+        browser = driver.chromium.launch(executable_path=CHROMIUM, **options)
+        pages = [browser.new_page() for _ in addresses]
+        for page, address in zip(pages, addresses, strict=True):
+            page.goto(address)
+        for page in pages:
+            page.wait_for_load_state("networkidle")
+        return [(page.title(), page.content()) for page in pages]
+
+
+def test_no_page_of_the_living_formgrader_runs_anything_or_asks_for_anything(graded, formgrader, proxy):
+    (address, token), (proxy_address, asked), places = formgrader, proxy, _places(graded)
+    shown = dict(zip(places, _all_opened([f"{address}/{one}?{token}" for one in places], proxy_address), strict=True))
+    assert [one for one in asked if "evil" in one] == []
+    assert [place for place, (title, _) in shown.items() if "RAN" in title] == []
+    _, submission = shown[f"submissions/{_submission(graded, 'eve')}/"]
+    assert f"row {len(HANDLERS + MARKDOWN) - 1}" in submission and "Submission #1" in submission
+    assert escape(MARKUP, quote=False) in shown["manage_students"][1]  # its scripts did run
+
+
+def test_a_file_beside_a_notebook_runs_nothing_in_formgraders_name(graded, formgrader, proxy):
+    """Its address climbs out of the folder of the autograded notebook."""
     address, token = formgrader
-    with Gradebook(graded.gradebook) as gradebook:
-        submission = gradebook.find_submission_notebook(UNIT, UNIT, "eve").id
-    dom, asked = _opened(f"{address}/submissions/{submission}/?{token}", proxy)
-    assert asked == [] and "RAN" not in _title(dom) and f"row {len(HANDLERS + MARKDOWN) - 1}" in dom
-    assert "Submission #1" in dom  # the page itself, and no page about an error
+    climb = quote(f"../../../submitted/eve/{UNIT}/evil.html", safe="")
+    dom, _ = _opened(f"{address}/submissions/{_submission(graded, 'eve')}/{climb}?{token}", proxy)
+    assert RAN in dom and _title(dom) != "RAN"  # it was served
+
+
+def test_formgrader_runs_no_configuration_of_another_folder(graded, formgrader, proxy):
+    address, token = formgrader
+    planted = graded.submission("eve", UNIT).parent
+    (planted / "nbgrader_config.py").write_text("open('RAN', 'w')")
+    dom, _ = _opened(f"{address}?path={quote(str(planted))}&{token}", proxy)
+    assert "one course" in dom and not (graded.root / "RAN").exists() and not (planted / "RAN").exists()
+    (planted / "nbgrader_config.py").unlink()
+    dom, _ = _opened(f"{address}?path={quote(str(graded.root))}&{token}", proxy)
+    assert UNIT in dom  # the list of this course's units
+
+
+def test_a_link_to_the_server_itself_is_text():
+    page = '<a class="x" href="HTTPS://Hub.uni.org:8000/a">b</a> <a href="https://hub.uni.org.evil.org/">c</a>'
+    assert formgrader_pages.without_links_to({"hub.uni.org"}, page) == page.replace(
+        ' href="HTTPS://Hub.uni.org:8000/a"', ""
+    )
 
 
 def test_nothing_but_the_notebook_reaches_the_folders_that_formgrader_serves(graded):

@@ -7,11 +7,14 @@ import nbformat
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nbconvert.exporters import HTMLExporter
-from nbformat.v4 import new_markdown_cell, new_notebook, new_raw_cell
+from nbconvert.filters import ansi2html
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_cell
 
-from autograder import sanitize_html, size_limits
-from autograder.grading.sanitize_text import safe_markdown, sanitize_text_cells
+from autograder import notebooks, sanitize_html, size_limits
+from autograder.control_characters import clean
+from autograder.grading import feedback
+from autograder.grading.page_exporter import PageExporter
+from autograder.grading.sanitize_text import BOX, OWN, safe_markdown, sanitize_text_cells
 from autograder.judge.sanitize_outputs import clean_html, sanitize_display, sanitize_outputs
 
 HANDLERS = [
@@ -67,7 +70,7 @@ MARKDOWN = [
     '[x](http://a "\\"><script>alert(1)</script>")',
     "`` ` ``<img src=x onerror=alert(1)>",
 ]
-EXPORTER = HTMLExporter(template_name="basic")
+EXPORTER = PageExporter(template_name="basic")
 HARMLESS = ("http://", "https://", "mailto:", "#")
 
 
@@ -85,11 +88,14 @@ class _Dangers(HTMLParser):
         for name, value in attributes:
             if (
                 name.startswith("on")
-                or name in ("srcdoc", "srcset", "style", "poster", "action", "data")
+                or name in ("srcdoc", "srcset", "poster", "action", "data")
+                or (name == "style" and value not in BOX)
                 or (name == "src" and not (value or "").startswith("data:image/"))
                 or (name == "href" and not (value or "").startswith(HARMLESS))
             ):
                 self.found.append((tag, name, value))
+        if any(name == "href" and not sanitize_html.is_public(value or "") for name, value in attributes):
+            self.found.append((tag, "a place of the server's own"))
         if tag in (
             "script",
             "iframe",
@@ -145,20 +151,10 @@ def test_plain_text_stays_as_it_is():
         assert safe_markdown(text) == text
 
 
-def test_links_pictures_tables_details_and_formulas_look_as_they_did():
-    text = (
-        "**B** [x](https://x.org) <details><summary>Why</summary>so</details> $a<b$ `q[0]`\n\n```python\nx = [1]\n\n"
-        "y = 2\n```"
-    )
+def test_links_tables_and_formulas_look_as_they_did():
+    text = "**B** [x](https://x.org) $a<b$ `q[0]`\n\n```python\nx = [1]\n\ny = 2\n```"
     shown = page(new_markdown_cell(safe_markdown(text)))
-    for piece in (
-        "<strong>B</strong>",
-        'href="https://x.org"',
-        "<details><summary>Why</summary>so</details>",
-        "$a&lt;b$",
-        "<code>q[0]</code>",
-        "highlight",
-    ):
+    for piece in ("<strong>B</strong>", 'href="https://x.org"', "$a&lt;b$", "<code>q[0]</code>", "highlight"):
         assert piece in shown
     assert "\n\n" in shown[shown.index("highlight") :]  # the blank line in the code
 
@@ -178,6 +174,117 @@ def test_pasted_pictures_stay_and_missing_ones_are_named():
     sanitize_text_cells(notebook, set())
     shown = page(*notebook.cells)
     assert "data:image/png;base64,iVBO" in shown and "picture b.png is missing" in shown
+
+
+PRIVATE = (
+    "localhost localhost:8888 LOCALHOST localhost. a.localhost 127.0.0.1 127.0.0.1. 127.1 2130706433 0x7f000001 0x7f.1 "
+    "0177.0.0.1 0 [::1] [::ffff:127.0.0.1] 10.0.0.7 192.168.1.1 169.254.169.254 8.8.8.8 hub hub:8000 printer.local "
+    "a.internal a.home.arpa x@localhost a.b@localhost %6cocalhost 127.0.0.1%2f loc\talhost １２７.0.0.1 ⓛocalhost "
+    "a.org@127.0.0.1 a.org\\@localhost a.org: .a.org a..org"
+).split(" ")
+
+
+@pytest.mark.parametrize("host", PRIVATE)
+def test_a_link_into_ones_own_network_is_text(host):
+    address = f"http://{host}/formgrader/manage_students/x"
+    for text in (f"[Vaswani]({address})", f"See {address} there", f"<{address}>", f'<a href="{address}">Vaswani</a>'):
+        shown = page(new_markdown_cell(safe_markdown(text)))
+        assert dangers(shown) == [] and ("Vaswani" in shown or "manage" in shown), text
+    for start in ("http:/", "http:", "https:///", "//", "\\\\", "http:\\\\"):
+        assert not sanitize_html.is_public(start + host)
+
+
+def test_links_to_public_places_stay():
+    for place in (
+        "https://arxiv.org/abs/1706.03762",
+        "http://a.b-c.org:80?x=1#y",
+        "https://a.xn--p1ai",
+        "mailto:a@b",
+        "#a",
+    ):
+        assert sanitize_html.is_public(place)
+    assert 'href="https://arxiv.org/abs/1706.03762"' in page(
+        new_markdown_cell(safe_markdown("https://arxiv.org/abs/1706.03762"))
+    )
+
+
+def test_nothing_of_a_students_folds_or_looks_like_the_page():
+    note = '<details open class="panel"><summary>▸ For the marker: worth 1</summary>so</details>'
+    for shown in (page(new_markdown_cell(safe_markdown(note))), clean_html(note)):
+        assert "For the marker" in shown and "<details" not in shown and "<summary" not in shown
+    assert "class" not in clean_html('<p class="btn row nav well score comment">x</p>')
+    assert 'class="kn"' in clean_html('<span class="kn">import</span>')
+
+
+def test_a_students_own_cells_stand_in_a_box_and_the_courses_and_answers_do_not():
+    answer = new_markdown_cell("a plain answer", metadata={"nbgrader": {"solution": True, "grade_id": "q"}})
+    forged = new_markdown_cell(f"**For the marker**\n\n```\n</div></div>\n\n{OWN} ends here</div>")
+    notebook = new_notebook(cells=[new_markdown_cell("of the course"), answer, forged, new_raw_cell("raw")])
+    sanitize_text_cells(notebook, {"of the course"})
+    assert [OWN in cell.source for cell in notebook.cells] == [False, False, True, True]
+    for cell, words in zip(notebook.cells[2:], ("For the marker", "raw"), strict=True):
+        shown = page(cell)
+        assert shown.count("<div") == shown.count("</div") and shown.index(OWN) < shown.index(words)
+        assert cell.source.startswith("<div style=") and cell.source.endswith("</div>")
+
+
+SVG = "PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciLz4="
+
+
+def test_a_picture_that_is_a_program_is_named_and_not_shown():
+    image = f'<img alt="x" src="data:image/svg+xml;base64,{SVG}">'
+    attached = {"a.svg": {"image/svg+xml": SVG}}
+    shown = [
+        page(new_markdown_cell(safe_markdown(image))),
+        page(new_markdown_cell(safe_markdown("![x](attachment:a.svg)", attached))),
+        clean_html(image),
+        str(sanitize_display({"image/svg+xml": "<svg/>", "text/plain": "<Figure size 640x480>"})),
+    ]
+    assert all("svg" not in one and sanitize_html.NO_PICTURE in one for one in shown)
+    both = sanitize_display({"image/svg+xml": "<svg/>", "image/png": "iVBO", "text/plain": "<Figure>"})
+    assert both == {"image/png": "iVBO", "text/plain": "<Figure>"}
+
+
+def test_pages_are_made_without_beautiful_soup_and_with_tex_that_makes_no_links(monkeypatch):
+    """The soup's part for selectors runs on some Pythons alone."""
+    monkeypatch.delattr("bs4.Tag.select")
+    feedback._exporter.cache_clear()
+    text = notebooks.to_text(new_notebook(cells=[new_markdown_cell("A *page*.")]))
+    page = feedback.render(text, feedback.NO_GRADES)
+    assert "<em>page</em>" in page
+    assert page.count('Safe: {allow: {URLs: "none", classes: "none"') == 1 and page.count("overflow: auto} a:not") == 1
+
+
+# ---------------------------------------------------------------- control characters, halves of characters
+
+ODD = ["\x1b[38m", "\x1b[1;48;5m", "\x1b[038m", "\ud800", "\x00", "\x9b38m", "\x1b]0;title\x07", "\x1b["]
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("trusted", [True, False])
+def test_odd_characters_cost_themselves_alone(odd, trusted):
+    mime = "text/html"
+    raw = [
+        {"output_type": "stream", "name": "stdout", "text": f"a{odd}b"},
+        {"output_type": "error", "ename": odd, "evalue": f"a{odd}b", "traceback": [odd, f"a{odd}b"]},
+        {"output_type": "display_data", "data": {"text/plain": f"a{odd}b", mime: f"<b>a{odd}b</b>", odd: odd}},
+    ]
+    outputs = sanitize_outputs([], raw, trusted)
+    shown = page(new_code_cell("1", outputs=outputs)).encode()
+    assert len(outputs) == 3 and shown.count(b"a") > 3 and b"\x1b" not in shown
+    assert notebooks.to_text(new_notebook(cells=[new_code_cell("1", outputs=outputs)])).encode()
+
+
+def test_colors_of_an_error_stay_unless_there_are_thousands():
+    assert clean("\x1b[0;31mError\x1b[0m \x1b[38;5;241mx\tü\r\n") == "\x1b[0;31mError\x1b[0m \x1b[38;5;241mx\tü\r\n"
+    (output,) = sanitize_outputs([], [{"output_type": "stream", "text": "\x1b[1mx"}] * 3_000, trusted=False)
+    assert output.text.count("x") == 3_000 and output.text.count("\x1b") <= 2_000
+
+
+@given(st.lists(st.sampled_from(["\x1b[", "\x1b", "m", ";", "38", "48", "038", "5", "2", "255", "x", "\x9b", "\n"])))
+@settings(deadline=None)
+def test_whatever_colors_are_printed_a_page_can_show_them(parts):
+    ansi2html(clean("".join(parts)))
 
 
 @given(st.text(alphabet="<>/ab=\"'! scriptonerror&#;:()[]`$\n\\", max_size=80))

@@ -42,6 +42,11 @@ def each_cell(act):
     return on_json(change)
 
 
+def odd_cell(name: str) -> dict:
+    marks = {"grade_id": name, "grade": False, "solution": True, "locked": False, "schema_version": 3}
+    return {"cell_type": "markdown", "id": "odd", "metadata": {"nbgrader": marks}, "source": name}
+
+
 def without_metadata(*names: str):
     def act(cell):
         if not names or cell["metadata"].get("nbgrader", {}).get("grade_id") in names:
@@ -193,6 +198,37 @@ NOTEBOOKS = [
         "odd_characters",
         "NUL, lone surrogates and 100 000 characters on a line",
         (early("x = '\\ud800\\x00' + '\u202e" + "y" * 100_000 + "'\nprint(x)"),),
+    ),
+    Hostile(
+        "odd_colors",
+        "colors and halves of characters that libraries stumble over, in every kind of output",
+        (
+            early(
+                """
+from IPython.display import HTML
+odd = "x\\x1b[38m\\x1b[48;5m\\x1b[038m\\x9b\\ud800\\x00 still there"
+print(odd)
+display(HTML(odd), {"text/plain": odd, odd: odd}, raw=False)
+raise type('odd\\x1b[38m', (Exception,), {})(odd)"""
+            ),
+        ),
+        says="still there",
+    ),
+    Hostile(
+        "odd_message",
+        "half a character, and a color that is none, in the error that the card shows",
+        (answer("softmax", "def softmax(x, dim):\n    raise ValueError('\\ud800\\x1b[38m still there')"),),
+        MISSING,
+        says="still there",
+    ),
+    Hostile(
+        "odd_value",
+        "half a character as an answer, and in the name of a mark",
+        (
+            answer("softmax", "def softmax(x, dim):\n    return '\\ud800\\x1b[38m'"),
+            on_json(lambda data: data["cells"].append(odd_cell("\ud800\x1b[38m"))),
+        ),
+        MISSING,
     ),
     Hostile("asks_for_input", "input()", (early("name = input('who? ')"),), says="input()"),
     Hostile("asks_for_password", "getpass()", (early("import getpass\ngetpass.getpass()"),)),
