@@ -63,7 +63,7 @@ def _canvas(course: Course, table: CsvFile, found: list[Grade], column: str | No
     assignments = [at for at, title in enumerate(table.header) if re.search(r"\(\d+\)\s*$", title)]
     target = _chosen_column(table, assignments, found[0].unit if found else "", column)
     places = _columns(table, sis_user_id="SIS User ID", sis_login_id="SIS Login ID")
-    lines = {at: _line(row, ids, places, row[0]) for at, row in enumerate(table.rows) if row[ids].strip()}
+    lines = {at: _line(row, row[ids], places, row[0]) for at, row in enumerate(table.rows) if row[ids].strip()}
     matched = match_lines(CANVAS, lines, found, _numbers(course, found, CANVAS))
     write = _writer(table, assignments)
     filled = _fill(
@@ -96,7 +96,8 @@ def _moodle(course: Course, table: CsvFile, found: list[Grade], column: str | No
     places = _columns(table, email="Email address", moodle_idnumber="ID number")
     locked, most, name = (table.column(title) for title in ("Grade can be changed", "Maximum Grade", "Full name"))
     lines = {
-        at: _line(row, identifier, places, row[name] if name is not None else "") for at, row in enumerate(table.rows)
+        at: _line(row, moodle_worksheet.number_of(row[identifier]), places, "" if name is None else row[name])
+        for at, row in enumerate(table.rows)
     }
     matched = match_lines(MOODLE, lines, found, _numbers(course, found, MOODLE))
     if locked is not None:
@@ -107,8 +108,8 @@ def _moodle(course: Course, table: CsvFile, found: list[Grade], column: str | No
     return filled, table.header[target], notes + matched.notes(found)
 
 
-def _line(row: list[str], number: int, places: dict[str, int], name: str) -> Line:
-    return Line(moodle_worksheet.number_of(row[number]), {what: row[at].strip() for what, at in places.items()}, name)
+def _line(row: list[str], number: str, places: dict[str, int], name: str) -> Line:
+    return Line(number.strip(), {what: row[at].strip() for what, at in places.items()}, name)
 
 
 def _numbers(course: Course, found: list[Grade], lms: str) -> dict[str, str]:

@@ -227,8 +227,8 @@ def _row(info: zipfile.ZipInfo, sign: str) -> list:
 
 def _short(parts: list[str]) -> list[str]:
     """What is needed to say whose a file is, and what it is called: somebody may have named it to fill the memory."""
-    first, *rest = parts
-    return [first if len(first) < 2_000 else first[:1_900] + first[-100:], *(part[-100:] for part in rest[-1:])]
+    kept = [*parts[:8], *parts[8:][-1:]]
+    return [part if len(part) < 2_000 else part[:1_900] + part[-100:] for part in kept]
 
 
 def _separator(infos: list[zipfile.ZipInfo]) -> str:

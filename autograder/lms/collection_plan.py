@@ -146,7 +146,7 @@ def _step(
 def _attempt(one: HandIn) -> Attempt:
     claim, now = one.claim, datetime.now(UTC).replace(microsecond=0)
     who = one.student_id, one.unit, one.sha256, one.name, claim.lms, claim.number
-    return Attempt(*who, claim.order, now, claim.time, claim.time_from, claim.late, one.why, account=claim.account)
+    return Attempt(*who, claim.order, now, claim.time, claim.time_from, claim.late, one.why, account=one.to_remember)
 
 
 def _there(course: Course, student: str, unit: str, staging: Path) -> tuple[list[Attempt], str, list[Path]]:

@@ -67,8 +67,8 @@ class StudentIdentifier:
         """Whether the name of a folder is a student's."""
         return bool(self._by_folder(name)) if self.roster else fold(name) in self.accounts.ids
 
-    def find(self, readings: list[Claim], unit: str) -> Identified:
-        """The student of a hand-in. Raises UnknownStudent."""
+    def find(self, readings: list[Claim], assignment: str) -> Identified:
+        """The student of a hand-in for the assignment of a unit. Raises UnknownStudent."""
         claim, *others = readings
         if others:
             raise UnknownStudent("its name can be read in several ways, so whose it is can't be told: rename it")
@@ -77,11 +77,11 @@ class StudentIdentifier:
             raise UnknownStudent(f"its numbers are those of {' and '.join(sorted(vouched)[:4])}")
         if vouched:
             return Identified(vouched.pop(), VOUCHED, claim)
-        before = self.accounts.owner.get((realm(claim.lms, unit), claim.account)) if claim.account else None
+        before = self.accounts.owner.get((realm(claim.lms, assignment), claim.account)) if claim.account else None
         if before and not self._differs(before, claim):
             return Identified(self._remembered(before, claim), REMEMBERED, claim)
         student = self._one(claim) if self.roster and not claim.blind else self._own_id(claim)
-        self._refuse_another_account(student, claim, unit)
+        self._refuse_another_account(student, claim, assignment)
         return Identified(student, NAMED, claim)
 
     def _vouched(self, claim: Claim) -> set[str]:
@@ -99,8 +99,8 @@ class StudentIdentifier:
             )
         return before
 
-    def _refuse_another_account(self, student: str, claim: Claim, unit: str) -> None:
-        earlier = self.accounts.of.get((realm(claim.lms, unit), student), set()) if claim.account else set()
+    def _refuse_another_account(self, student: str, claim: Claim, assignment: str) -> None:
+        earlier = self.accounts.of.get((realm(claim.lms, assignment), student), set()) if claim.account else set()
         if earlier and claim.account not in earlier:
             raise UnknownStudent(
                 f"called like {student}, who was collected under number {', '.join(sorted(earlier)[:3])}, but this is "

@@ -28,7 +28,8 @@ MOST_SAID = 5
 @dataclass(frozen=True)
 class FoundNotebook:
     """A notebook in the staging folder. `readings`: what the download says of whose it is; `person`: tells people of
-    this download apart; `unit`: "" where its cells don't tell, and `why` says so."""
+    this download apart; `unit`: "" where its cells don't tell, and `why` says so; `assignment`: the unit that the
+    download is of."""
 
     readings: tuple[Claim, ...]
     person: str
@@ -37,6 +38,7 @@ class FoundNotebook:
     sha256: str
     unit: str
     why: str
+    assignment: str = ""
 
 
 @dataclass

@@ -22,7 +22,7 @@ from autograder.sanitize_terminal import printable
 @dataclass(frozen=True)
 class HandIn:
     """A notebook in the staging folder. `why`: why it can't be graded, where it can't; `rank`: how sure it is whose it
-    is."""
+    is; `assignment`: the unit that its download is of."""
 
     student_id: str
     unit: str
@@ -31,11 +31,18 @@ class HandIn:
     claim: Claim
     why: str = ""
     rank: int = VOUCHED
+    assignment: str = ""
 
     @property
     def account(self) -> tuple[str, tuple[str, str]]:
         """The student, and where an account is theirs."""
-        return self.student_id, realm(self.claim.lms, self.unit)
+        return self.student_id, realm(self.claim.lms, self.assignment)
+
+    @property
+    def to_remember(self) -> str:
+        """The account; none for a notebook that was handed in for another unit's assignment."""
+        same = realm(self.claim.lms, self.assignment) == realm(self.claim.lms, self.unit)
+        return self.claim.account if same else ""
 
 
 @dataclass
@@ -92,7 +99,8 @@ def _settled(found: list[FoundNotebook], units: dict[str, list[str]]) -> list[Fo
     of = {(one.person, one.unit) for one in found if one.unit}
     count, everybody = Counter(unit for _, unit in of), len({person for person, _ in of})
     most = next((unit for unit, people in count.items() if 2 * people > everybody), "")
-    return [replace(one, unit=one.unit or _named(one.name, units) or most) for one in found]
+    units_of = [one.unit or _named(one.name, units) or most for one in found]
+    return [replace(one, unit=unit, assignment=most or unit) for one, unit in zip(found, units_of, strict=True)]
 
 
 def _named(name: str, units: dict[str, list[str]]) -> str | None:
@@ -103,7 +111,7 @@ def _named(name: str, units: dict[str, list[str]]) -> str | None:
 def _identify(notebooks: list[FoundNotebook], who: StudentIdentifier, found: StagedDownloads) -> None:
     for one in notebooks:
         try:
-            student = who.find(list(one.readings), one.unit)
+            student = who.find(list(one.readings), one.assignment)
         except UnknownStudent as reason:
             found.strangers.add(one.readings[0].label)
             found.problems.append(f"{one.path}: {printable(reason)}")
@@ -116,7 +124,8 @@ def _identify(notebooks: list[FoundNotebook], who: StudentIdentifier, found: Sta
 
 
 def _hand_in(one: FoundNotebook, student: Identified) -> HandIn:
-    return HandIn(student.student_id, one.unit, one.sha256, one.name, student.claim, one.why, student.rank)
+    who = student.student_id, one.unit, one.sha256, one.name, student.claim
+    return HandIn(*who, one.why, student.rank, one.assignment)
 
 
 def _one_account_each(found: StagedDownloads) -> None:
