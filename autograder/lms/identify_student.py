@@ -86,9 +86,12 @@ class StudentIdentifier:
 
     def _vouched(self, claim: Claim) -> set[str]:
         """By what stands in the roster once, and nobody can choose."""
-        wanted = [("email", claim.email), *((column, claim.sid) for column in BY_SID)]
-        wanted += [("canvas_id", claim.number)] if claim.lms == CANVAS else []
-        return {self.by[place, fold(text)] for place, text in wanted if text and (place, fold(text)) in self.by}
+        number = self._by_text(claim.number, ("canvas_id",)) if claim.lms == CANVAS else set()
+        sid = self._by_text(claim.sid, BY_SID) if claim.lms != GRADESCOPE else set()
+        return number | sid | self._by_text(claim.email, ("email",))
+
+    def _by_text(self, text: str, columns: Iterable[str]) -> set[str]:
+        return {self.by[column, fold(text)] for column in columns if (column, fold(text)) in self.by}
 
     def _remembered(self, before: str, claim: Claim) -> str:
         named = self._called(claim)
@@ -112,10 +115,12 @@ class StudentIdentifier:
         if not self.roster:
             own = (self.ids.get(fold(normalize_unicode(name))) for name in claim.names)
             return {one for one in own if one} if claim.lms != CANVAS and not claim.blind else set()
-        return set().union(*(self.named.get(name_key(name), ()) for name in claim.names))
+        return self._by_text(claim.sid, BY_SID).union(*(self.named.get(name_key(name), ()) for name in claim.names))
 
     def _one(self, claim: Claim) -> str:
-        """By the name alone."""
+        """By the name alone; in Gradescope by the student number, which who joins with a code may write there."""
+        if len(by_sid := self._by_text(claim.sid, BY_SID)) == 1:
+            return by_sid.pop()
         other = ""
         for name in claim.names:
             own = self.named.get(name_key(name), set()) if claim.lms not in (FOLDERS, FILES) else self._by_folder(name)
@@ -151,8 +156,7 @@ class StudentIdentifier:
 
     def _by_folder(self, name: str) -> set[str]:
         text = fold(normalize_unicode(name))
-        found = {self.by[column, text] for column in BY_NAME if (column, text) in self.by}
-        return found or set(self.named.get(name_key(name), ()))
+        return self._by_text(text, BY_NAME) or set(self.named.get(name_key(name), ()))
 
     def _within(self, stem: str) -> str:
         """The one student whose id, or whole name, is part of a file's name; "" where that is nobody, or several."""

@@ -146,7 +146,8 @@ def test_another_number_under_a_known_name_is_named_and_replaces_nothing(
 def test_who_changes_the_display_name_stays_who_it_was(course, tmp_path):
     _collect(course, tmp_path, _moodle(course, "Ada Lovelace", "Bob Smith"), NAMES)
     plan = _collect(course, tmp_path, {MOODLE.format("Ada King", 900001): notebook(course, "again")})
-    assert _there(course)["ada"] == notebook(course, "again") and not plan.problems
+    assert not plan.problems and {step.chosen.student_id for step in plan.steps} == {"ada"}
+    assert len(attempts.load(course)["ada", UNIT]) == 2
 
 
 def test_moodles_numbers_are_other_ones_in_the_next_assignment(course, tmp_path, monkeypatch):
@@ -186,6 +187,26 @@ def test_an_e_mail_that_is_anothers_is_not_overruled_by_a_name(course, tmp_path)
     files = {"submission_metadata.yml": gradescope(people), "submission_1/x.ipynb": notebook(course)}
     plan = _collect(course, tmp_path, files, roster)
     assert not _there(course) and "with another email" in plan.problems[0]
+
+
+def test_a_student_number_that_somebody_typed_does_not_stand_against_an_account(course, tmp_path):
+    """Gradescope asks who joins with a code for it."""
+    roster = "student_id,last_name,first_name,email,sis_user_id\nbob,Smith,Bob,bob@x.org,S2\ncyd,N,Cyd,c@other.org,S3\n"
+
+    def download(week: int, **people: str) -> dict[str, bytes]:
+        rows = {
+            f"submission_{10 * week + at}": [(name, sid, f"{name}@x.org")]
+            for at, (name, sid) in enumerate(people.items())
+        }
+        files = {f"{where}/x.ipynb": notebook(course, f"{row[0][0]} {week}") for where, row in rows.items()}
+        return files | {
+            "submission_metadata.yml": gradescope({at: (row, "2026-11-20 10:00:00 Z") for at, row in rows.items()})
+        }
+
+    _collect(course, tmp_path, download(1, bob="S2", cyd="S3", eve="S2"), roster)
+    assert _there(course) == {"bob": notebook(course, "bob 1"), "cyd": notebook(course, "cyd 1")}
+    plan = _collect(course, tmp_path, download(2, eve="S3"))
+    assert _there(course)["cyd"] == notebook(course, "cyd 1") and "cyd@x.org" in plan.problems[0]
 
 
 def test_two_downloads_of_one_run_are_one_class(course, tmp_path):

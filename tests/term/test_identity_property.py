@@ -16,6 +16,7 @@ from downloads import gradescope, put, zipped
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
+from autograder import csv_files
 from autograder.course.paths import Course
 from autograder.exports.match_lines import Line, match_lines
 from autograder.gradebook.grades import GRADED, Grade
@@ -110,11 +111,12 @@ class World:
         )
 
     def worksheet(self, week: int) -> str:
+        people = [*(" ".join(one) for one in NAMES), self.calls_herself[week]]
         rows = [
-            f"Participant {900_000 + at},{name},{_id(at)}@x.org,S{at},-"
-            for at, name in enumerate([*(" ".join(one) for one in NAMES), self.calls_herself[week]])
+            [f"Participant {900_000 + at}", name, f"{_id(at)}@x.org", f"S{at}", "-"] for at, name in enumerate(people)
         ]
-        return "\n".join(["Identifier,Full name,Email address,ID number,Last modified (submission)", *rows])
+        header = ["Identifier", "Full name", "Email address", "ID number", "Last modified (submission)"]
+        return csv_files.to_csv(header, rows)
 
 
 # ---------------------------------------------------------------- the adversary
