@@ -113,7 +113,7 @@ class World:
     def worksheet(self, week: int) -> str:
         people = [*(" ".join(one) for one in NAMES), self.calls_herself[week]]
         rows = [
-            [f"Participant {900_000 + at}", name, f"{_id(at)}@x.org", f"S{at}", "-"] for at, name in enumerate(people)
+            [f"Participant {900_000 + at}", name, f"{_id(at)}@x.org", f"S{at}", ""] for at, name in enumerate(people)
         ]
         header = ["Identifier", "Full name", "Email address", "ID number", "Last modified (submission)"]
         return csv_files.to_csv(header, rows)
