@@ -49,16 +49,19 @@ def _id(at: int) -> str:
 
 @dataclass
 class World:
-    """A class in an LMS. `vouched`: whether the roster has numbers and e-mails; `handed_in`: who did, week by week."""
+    """A class in an LMS. `vouched`: whether the roster has numbers and e-mails; `enrolled`: whether the adversary is on
+    it, None without a roster; `handed_in`: who did, week by week."""
 
     form: str
     vouched: bool
-    enrolled: bool
+    enrolled: bool | None
     handed_in: list[list[int]]
     calls_herself: list[str]
     files: list[dict[str, bytes]] = field(default_factory=list)
 
-    def roster(self) -> Roster:
+    def roster(self) -> Roster | None:
+        if self.enrolled is None:
+            return None
         people = {}
         for at, (first, last) in enumerate([*NAMES, ("Eve", "Adams")][: EVE + self.enrolled]):
             known = (f"{_id(at)}@x.org", f"{100 + at}", f"S{at}") if self.vouched else ("", "", "")
@@ -200,7 +203,8 @@ def worlds(draw):
     first = _names(draw, draw(VICTIM)) if by_number and draw(st.booleans()) else own
     second = _names(draw, draw(VICTIM if by_number else st.sampled_from(weeks[0])))
     names = [first, draw(st.sampled_from([own, second, second]))]
-    return World(form, vouched, draw(st.booleans()), weeks, names, [draw(files()), draw(files())])
+    enrolled = draw(st.booleans() if vouched or form == "sections" else st.sampled_from([True, False, None]))
+    return World(form, vouched, enrolled, weeks, names, [draw(files()), draw(files())])
 
 
 # ---------------------------------------------------------------- two weeks, without processes
@@ -261,13 +265,13 @@ def _two_weeks(course, folder, world: World, with_eve: bool):
     return known, missing
 
 
-def _rows(known):
+def _rows(known, others):
     """Everybody else's: the attempt that counts, and all others."""
     return {
         (place, one.sha256): (one.lms, one.lms_id, one.account, one.counts, one.time_from, one.why)
         for place, group in known.items()
         for one in group.values()
-        if place[0].startswith("s")
+        if place[0] in others
     }
 
 
@@ -293,10 +297,11 @@ def test_what_one_student_does_changes_nobody_elses_row(pure, tmp_path_factory, 
     folder = tmp_path_factory.mktemp("weeks")
     known, missing = _two_weeks(pure, folder / "with", world, True)
     quiet, quietly_missing = _two_weeks(pure, folder / "without", world, False)
-    assert _rows(known) == _rows(quiet)
+    others = {*map(_id, range(EVE)), *(student for student, _ in quiet)}
+    assert _rows(known, others) == _rows(quiet, others)
     assert missing == quietly_missing
     lms = CANVAS if world.form == "canvas" else MOODLE
-    if world.form == "canvas" or world.form.startswith("moodle"):
+    if world.enrolled is not None and (world.form == "canvas" or world.form.startswith("moodle")):
         hers = (100 if lms == CANVAS else 900_000) + EVE
         for mine, theirs in zip(_given_back(world, known, lms), _given_back(world, quiet, lms)):
             assert {number: name for number, name in mine.items() if name != "eve"} == {
