@@ -3,6 +3,10 @@ line that says so. The largest honest notebook of this course has 0.4 MB without
 
 FILE = 10_000_000
 """Bytes of a notebook."""
+HANDED_IN = 50
+"""Notebooks of one person in a download, archives unpacked."""
+HANDED_IN_BYTES = 200_000_000
+"""Bytes of them and of archives, as they unpack."""
 CELLS = 2_000
 """Cells of a notebook."""
 CODE = 150_000

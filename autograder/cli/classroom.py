@@ -56,6 +56,15 @@ def collect(
         str | None,
         typer.Option(metavar="TIME", help="The unit's deadline: '2026-11-30 23:59', or with a zone behind it."),
     ] = None,
+    lms: Annotated[
+        str,
+        typer.Option(
+            "--lms",
+            metavar="NAME",
+            help="Whose download it is, where its root doesn't tell: canvas, moodle, gradescope, brightspace, folders "
+            "(one for each student), or files (whose names you trust: students may have chosen them).",
+        ),
+    ] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and write nothing.")] = False,
 ) -> None:
     """Bring what students handed in from a learning management system's downloads into autograder/class/submitted.
@@ -72,7 +81,7 @@ def collect(
         raise CourseError("--due goes with a download: whose unit it is for stands in the notebooks.", BAD_INPUT)
     from autograder.lms.collect import collect as run
 
-    plan = run(find_course(), list(downloads or []), roster, due, dry_run)
+    plan = run(find_course(), list(downloads or []), roster, due, dry_run, lms)
     for line in plan.lines() if dry_run else []:
         say(line)
     for line in plan.problems:

@@ -12,9 +12,10 @@ from autograder.exports.lms_tables import CANVAS, MOODLE, FilledTable, fill_tabl
 from autograder.gradebook import grades
 from autograder.gradebook.grades import Grade
 from autograder.lms import attempts
+from autograder.lms.filenames import GRADESCOPE
 from autograder.sanitize_terminal import printable
 
-CSV, GRADESCOPE = "csv", "gradescope"
+CSV = "csv"
 FORMATS = (CSV, CANVAS, MOODLE, GRADESCOPE)
 LONG = (
     *("unit", "student_id", "last_name", "first_name", "email", "section", "status", "submitted", "due", "late"),

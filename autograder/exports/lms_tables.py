@@ -10,14 +10,16 @@ from autograder import csv_files
 from autograder.course.paths import Course
 from autograder.csv_files import CsvFile, format_cell, format_number
 from autograder.errors import BAD_INPUT, CourseError
+from autograder.exports.match_lines import Line, match_lines
 from autograder.gradebook import grades
+from autograder.gradebook import roster as rosters
 from autograder.gradebook.grades import Grade
 from autograder.gradebook.roster import EXCUSED
 from autograder.lms import attempts, moodle_worksheet
+from autograder.lms.accounts import counting_attempts
+from autograder.lms.filenames import CANVAS, MOODLE
 from autograder.lms.identify_student import name_key
 from autograder.sanitize_terminal import printable
-
-CANVAS, MOODLE = "canvas", "moodle"
 
 
 @dataclass
@@ -60,19 +62,14 @@ def _canvas(course: Course, table: CsvFile, found: list[Grade], column: str | No
         raise csv_files.unusable_file(table.path, "it is no gradebook of Canvas's (its columns begin with Student, ID)")
     assignments = [at for at, title in enumerate(table.header) if re.search(r"\(\d+\)\s*$", title)]
     target = _chosen_column(table, assignments, found[0].unit if found else "", column)
-    match = _Matching(course, found, "canvas")
     places = _columns(table, sis_user_id="SIS User ID", sis_login_id="SIS Login ID")
-    notes = _possible(table, target, found)
-
-    def find(row: list[str]) -> Grade | None:
-        said = {what: row[at] for what, at in places.items()}
-        return match.find(row[ids], said, row[0]) if row[ids].strip() else None
-
+    lines = {at: _line(row, row[ids], places, row[0]) for at, row in enumerate(table.rows) if row[ids].strip()}
+    matched = match_lines(CANVAS, lines, found, _numbers(course, found, CANVAS))
     write = _writer(table, assignments)
     filled = _fill(
-        table, target, find, lambda one: "EX" if one.status == EXCUSED else write(grades.exported_score(one))
+        table, target, matched.of, lambda one: "EX" if one.status == EXCUSED else write(grades.exported_score(one))
     )
-    return filled, table.header[target], notes + match.left(found)
+    return filled, table.header[target], _possible(table, target, found) + matched.notes(found)
 
 
 def _possible(table: CsvFile, target: int, found: list[Grade]) -> list[str]:
@@ -96,21 +93,31 @@ def _moodle(course: Course, table: CsvFile, found: list[Grade], column: str | No
     """Moodle finds students by `Identifier`, `Participant 900001`; the number is that of the folder in its download."""
     identifier = moodle_worksheet.identifiers(table)
     target = _chosen_column(table, [at for at in [table.column("Grade")] if at is not None], "", column)
-    match = _Matching(course, found, "moodle")
-    places = _columns(table, email="Email address", moodle_idnumber="ID number", name="Full name")
-    locked, most = table.column("Grade can be changed"), table.column("Maximum Grade")
-
-    def find(row: list[str]) -> Grade | None:
-        if locked is not None and row[locked].strip().casefold() == "no":
-            return None
-        said = {what: row[at] for what, at in places.items()}
-        name = said.pop("name", "")
-        return match.find(moodle_worksheet.number_of(row[identifier]), said, name)
-
+    places = _columns(table, email="Email address", moodle_idnumber="ID number")
+    locked, most, name = (table.column(title) for title in ("Grade can be changed", "Maximum Grade", "Full name"))
+    lines = {
+        at: _line(row, moodle_worksheet.number_of(row[identifier]), places, "" if name is None else row[name])
+        for at, row in enumerate(table.rows)
+    }
+    matched = match_lines(MOODLE, lines, found, _numbers(course, found, MOODLE))
+    if locked is not None:
+        matched.of = {at: one for at, one in matched.of.items() if table.rows[at][locked].strip().casefold() != "no"}
     notes = _other_maximum(table.rows[0][most], found, "Moodle") if most is not None else []
     write = _writer(table, [at for at in (target, most) if at is not None])
-    filled = _fill(table, target, find, lambda one: write(grades.exported_score(one)))
-    return filled, table.header[target], notes + match.left(found)
+    filled = _fill(table, target, matched.of, lambda one: write(grades.exported_score(one)))
+    return filled, table.header[target], notes + matched.notes(found)
+
+
+def _line(row: list[str], number: str, places: dict[str, int], name: str) -> Line:
+    return Line(number.strip(), {what: row[at].strip() for what, at in places.items()}, name)
+
+
+def _numbers(course: Course, found: list[Grade], lms: str) -> dict[str, str]:
+    """Student → the LMS's number, of the attempt that counts."""
+    counting = counting_attempts(
+        attempts.load(course), found[0].unit if found else "", lms, rosters.current_roster(course)
+    )
+    return {student: one.lms_id for student, one in counting.items()}
 
 
 def _writer(table: CsvFile, columns: list[int]) -> Callable[[float | None], str]:
@@ -124,16 +131,12 @@ def _columns(table: CsvFile, **titles: str) -> dict[str, int]:
     return {what: at for what, title in titles.items() if (at := table.column(title)) is not None}
 
 
-def _fill(
-    table: CsvFile, target: int, find: Callable[[list[str]], Grade | None], points: Callable[[Grade], str]
-) -> int:
+def _fill(table: CsvFile, target: int, of: dict[int, Grade], points: Callable[[Grade], str]) -> int:
     """Writes what there is to write; returns how many."""
-    filled = 0
-    for row in table.rows:
-        one = find(row)
-        if one and (text := points(one)):
-            row[target], filled = text, filled + 1
-    return filled
+    texts = {at: text for at, one in of.items() if (text := points(one))}
+    for at, text in texts.items():
+        table.rows[at][target] = text
+    return len(texts)
 
 
 def _chosen_column(table: CsvFile, candidates: list[int], unit: str, column: str | None) -> int:
@@ -159,49 +162,3 @@ def _is_meant(title: str, unit: str) -> bool:
     return name_key(unit[3:]) in name_key(words) or any(
         int(digits) == int(unit[:2]) for digits in re.findall(r"\d{1,4}", words)
     )
-
-
-class _Matching:
-    """Finds the student of a line: by the number of the collected hand-in, by the roster, by a name that only one
-    has."""
-
-    def __init__(self, course: Course, found: list[Grade], lms: str) -> None:
-        self.by: dict[tuple[str, str], Grade] = {}
-        self.named: dict[str, list[Grade]] = {}
-        self.matched: set[str] = set()
-        known = attempts.load(course)
-        for one in found:
-            who = one.student
-            for attempt in known.get((who.student_id, one.unit), {}).values():
-                if attempt.lms == lms and attempt.lms_id:
-                    self.by["number", attempt.lms_id] = one
-            own = {
-                "sis_user_id": who.sis_user_id,
-                "sis_login_id": who.sis_login_id,
-                "email": who.email.casefold(),
-                "moodle_idnumber": who.moodle_idnumber,
-            }
-            self.by |= {(name, text): one for name, text in own.items() if text}
-            if lms == CANVAS:
-                self.by["number", who.canvas_id or who.student_id] = one
-            for name in {name_key(who.first_name + who.last_name), name_key(who.last_name + who.first_name)} - {""}:
-                self.named.setdefault(name, []).append(one)
-
-    def find(self, lms_number: str, said: dict[str, str], name: str) -> Grade | None:
-        said = {"number": lms_number} | said
-        places = [(what, text.strip().casefold() if what == "email" else text.strip()) for what, text in said.items()]
-        found = next((self.by[place] for place in places if place in self.by), None)
-        if found is None and len(self.named.get(name_key(name), [])) == 1:
-            found = self.named[name_key(name)][0]
-        if found:
-            self.matched.add(found.student.student_id)
-        return found
-
-    def left(self, found: list[Grade]) -> list[str]:
-        """A line about grades for which the file has no line."""
-        names = [
-            one.student.student_id
-            for one in found
-            if grades.exported_score(one) is not None and one.student.student_id not in self.matched
-        ]
-        return [f"with a grade, but not in the file: {grades.shorten_list(names)}"] if names else []

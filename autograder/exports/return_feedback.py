@@ -15,12 +15,13 @@ from pathlib import Path
 from autograder.course.paths import Course
 from autograder.errors import BAD_INPUT, CourseError
 from autograder.gradebook import grades
+from autograder.gradebook import roster as rosters
 from autograder.gradebook.grades import Grade, shorten_list
 from autograder.grading import gradebook_writer
 from autograder.lms import attempts
+from autograder.lms.accounts import counting_attempts
 from autograder.lms.attempts import Attempt
-
-MOODLE, CANVAS = "moodle", "canvas"
+from autograder.lms.filenames import CANVAS, MOODLE
 
 
 def return_feedback(
@@ -34,13 +35,8 @@ def return_feedback(
     if not with_open:
         grades.require_all_marked(found)
     _refuse_old(course, unit, found)
-    known = {place: _counting(group) for place, group in attempts.load(course).items()}
-    named = {one: known.get((one.student.student_id, unit)) for one in found}
-    files = {
-        NAMES[format](one, attempt): one
-        for one, attempt in named.items()
-        if attempt and attempt.lms == format and attempt.lms_id
-    }
+    known = counting_attempts(attempts.load(course), unit, format, rosters.current_roster(course))
+    files = {NAMES[format](one, known[one.student.student_id]): one for one in found if one.student.student_id in known}
     without = [one.student.student_id for one in found if one not in files.values()]
     if not files:
         raise CourseError(
@@ -53,7 +49,9 @@ def return_feedback(
     return (
         path,
         len(files),
-        [f"left out, for they were not collected from {format.title()}: {shorten_list(without)}"] if without else [],
+        [f"left out, for no number of {format.title()}'s is known to be theirs: {shorten_list(without)}"]
+        if without
+        else [],
     )
 
 
@@ -69,10 +67,6 @@ def _refuse_old(course: Course, unit: str, found: list[Grade]) -> None:
         raise CourseError(
             f"Pages are missing, or older than marks and comments ({shorten_list(old)}): run `attn grade {unit[:2]}`."
         )
-
-
-def _counting(group: dict[str, Attempt]) -> Attempt | None:
-    return next((one for one in group.values() if one.counts), None)
 
 
 def _of_moodle(one: Grade, attempt: Attempt) -> str:

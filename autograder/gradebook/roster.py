@@ -2,6 +2,7 @@
 instructor's; the copy that is used lies in the class folder."""
 
 import shutil
+import unicodedata
 from dataclasses import astuple, dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ from autograder.sanitize_terminal import printable
 ACTIVE, DROPPED, EXCUSED = "", "dropped", "excused"
 STATUSES = {"": ACTIVE, "active": ACTIVE, "enrolled": ACTIVE, DROPPED: DROPPED, EXCUSED: EXCUSED}
 ONE_STUDENT_EACH = ("student_id", "email", "canvas_id", "sis_user_id", "sis_login_id", "moodle_idnumber")
-"""Columns that tell students apart: no value may stand there twice."""
+"""Columns that tell students apart: no value may stand there twice, in whatever way it is written."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def read_roster(path: Path) -> Roster:
     if twice := next((title for title in titles if title in COLUMNS and titles.count(title) > 1), None):
         raise csv_files.unusable_file(path, f"two columns are called {twice}")
     students: dict[str, Student] = {}
-    seen: dict[tuple[str, str], int] = {}
+    seen: dict[tuple[str, str], tuple[int, str]] = {}
     for line, row in zip(table.lines, table.rows, strict=True):
         student = _student(path, line, dict(zip(titles, row, strict=True)))
         _tell_apart(path, line, student, seen)
@@ -96,11 +97,25 @@ def _student(path: Path, line: int, cells: dict[str, str]) -> Student:
     return Student(**values | {"status": STATUSES[status], "email": values["email"].casefold()})
 
 
-def _tell_apart(path: Path, line: int, student: Student, seen: dict[tuple[str, str], int]) -> None:
+def fold(text: str) -> str:
+    """A text in the form in which the same looks the same: small letters, ss for ß, one way to write é."""
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKD", text).casefold())
+
+
+def _tell_apart(path: Path, line: int, student: Student, seen: dict[tuple[str, str], tuple[int, str]]) -> None:
     for name in ONE_STUDENT_EACH:
         value = getattr(student, name)
-        if value and (earlier := seen.setdefault((name, value), line)) != line:
-            raise csv_files.unusable_file(path, f"{name} {printable(value)[:40]} stands in lines {earlier} and {line}")
+        if not value or (earlier := seen.setdefault((name, fold(value)), (line, value)))[0] == line:
+            continue
+        if earlier[1] == value:
+            raise csv_files.unusable_file(
+                path, f"{name} {printable(value)[:40]} stands in lines {earlier[0]} and {line}"
+            )
+        raise csv_files.unusable_file(
+            path,
+            f"{name} {printable(earlier[1])[:40]} (line {earlier[0]}) and {printable(value)[:40]} (line {line}) "
+            "differ only in how they are written: no system tells them apart for sure",
+        )
 
 
 def why_unusable(student_id: str) -> str:

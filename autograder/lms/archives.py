@@ -3,13 +3,15 @@ where an archive says, no link is followed, and what an archive says of itself i
 
 import io
 import os
+import re
 import stat
 import struct
 import zipfile
 import zlib
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from autograder import limited_process
@@ -17,12 +19,14 @@ from autograder.grading import intake
 from autograder.grading.submission_parser import Rejected
 from autograder.sanitize_terminal import printable
 
-FILES = 20_000
-"""Files of one download."""
+FILES = 300_000
+"""Files of one download: twenty times what a large class hands in."""
 PARTS = 16
 """Folders within each other."""
-UNPACKED = 4_000_000_000
-"""Bytes of all notebooks of a download together."""
+LONGEST = 300
+"""Characters of a file's name, below the root: there an LMS puts several names into one."""
+MOST_NOTES = 5
+"""Links and the like of one entry of a folder that are named."""
 NESTED = 100_000_000
 """Bytes of an archive that a student handed in."""
 NO_LINKS = "hand in the files themselves"
@@ -37,12 +41,14 @@ class UnreadableDownload(Exception):
 
 @dataclass(frozen=True)
 class Member:
-    """A file of a download. `parts`: its path; `saved`: when, in UTC; `place`: where its owner finds it."""
+    """A file of a download. `parts`: its path; `saved`: when, in UTC; `place`: where its owner finds it; `why`: why it
+    is not read, where it isn't."""
 
     parts: tuple[str, ...]
     size: int
     saved: datetime | None
     place: Any = None
+    why: str = ""
 
     @property
     def name(self) -> str:
@@ -59,7 +65,8 @@ class Member:
 
 @dataclass
 class Zip:
-    """A zip archive: a file, or bytes. Raises Refused where anything in it is not as it should be."""
+    """A zip archive: a file, or bytes. Raises UnreadableDownload where it is not as it should be; a member that isn't
+    costs itself alone."""
 
     file: Path | bytes
     members: list[Member] = field(init=False)
@@ -73,15 +80,10 @@ class Zip:
         if "refused" in found:
             raise UnreadableDownload(found["refused"])
         self.members = [_member(place, *row) for place, row in found["files"] if not _is_litter(row[0])]
-        unpacked = sum(member.size for member in self.members if member.is_notebook or member.is_zip)
-        if unpacked > UNPACKED:
-            raise UnreadableDownload(
-                f"its notebooks would unpack to {unpacked / 1e9:,.0f} GB: no class hands in so much"
-            )
         self._zip: zipfile.ZipFile | None = None
 
     def read(self, member: Member, most: int) -> bytes:
-        """At most one byte more than `most`. Raises Refused where the archive is damaged."""
+        """At most one byte more than `most`. Raises UnreadableDownload where the archive is damaged."""
         try:
             if self._zip is None:
                 self._zip = zipfile.ZipFile(io.BytesIO(self.file) if isinstance(self.file, bytes) else self.file)
@@ -100,11 +102,14 @@ class Folder:
     root: Path
     members: list[Member] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    _noted: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.root = self.root.resolve()
         self._walk(())
         self.members.sort(key=lambda member: member.parts)
+        more = {name: count - MOST_NOTES for name, count in self._noted.items() if count > MOST_NOTES}
+        self.notes += [f"{name}: {count} more like these were left out" for name, count in more.items()]
 
     def read(self, member: Member, most: int) -> bytes:
         """At most one byte more than `most` of a regular file. Raises Rejected."""
@@ -118,7 +123,7 @@ class Folder:
         try:
             entries = sorted(os.scandir(self.root.joinpath(*parts)), key=lambda entry: entry.name)
         except OSError as error:
-            self.notes.append(f"{'/'.join(parts) or self.root} can't be read ({error.strerror})")
+            self._note(parts, f"can't be read ({error.strerror})")
             return
         for entry in (entry for entry in entries if not _is_litter([entry.name])):
             here, status = (*parts, entry.name), entry.stat(follow_symlinks=False)
@@ -128,13 +133,19 @@ class Folder:
                 self.members.append(Member(here, status.st_size, datetime.fromtimestamp(int(status.st_mtime), UTC)))
             else:
                 kind = intake.KINDS.get(stat.S_IFMT(status.st_mode), "no file")
-                self.notes.append(f"{'/'.join(here)} is {kind} and was left out: {NO_LINKS}")
+                self._note(here, f"is {kind} and was left out: {NO_LINKS}")
             if len(self.members) > FILES:
                 raise UnreadableDownload(f"it holds more than {FILES:,} files")
 
+    def _note(self, parts: tuple[str, ...], what: str) -> None:
+        entry = parts[0] if parts else ""
+        self._noted[entry] += 1
+        if self._noted[entry] <= MOST_NOTES:
+            self.notes.append(f"{'/'.join(parts)[:160] or self.root} {what}")
+
 
 def open_download(path: Path) -> Zip | Folder:
-    """The download at a path. Raises Refused."""
+    """The download at a path. Raises UnreadableDownload."""
     try:
         mode = path.stat().st_mode
     except OSError as error:
@@ -147,7 +158,7 @@ def open_download(path: Path) -> Zip | Folder:
 
 
 def open_inner(outer: Zip | Folder, member: Member) -> Zip:
-    """An archive within a download. Raises Refused."""
+    """An archive within a download. Raises UnreadableDownload."""
     try:
         data = outer.read(member, NESTED)
     except Rejected as reason:
@@ -161,8 +172,8 @@ def _is_litter(parts: list[str]) -> bool:
     return bool(intake.LITTER & set(parts)) or parts[-1].startswith("._")
 
 
-def _member(place: int, parts: list[str], size: int, saved: float | None) -> Member:
-    return Member(tuple(parts), size, None if saved is None else datetime.fromtimestamp(saved, UTC), place)
+def _member(place: int, parts: list[str], size: int, saved: float | None, why: str) -> Member:
+    return Member(tuple(parts), size, None if saved is None else datetime.fromtimestamp(saved, UTC), place, why)
 
 
 # ---------------------------------------------------------------- in a process with limits
@@ -180,13 +191,14 @@ BROKEN = (
 
 
 def listing(source: str | bytes) -> dict:
-    """{"files": [place, [parts, size, saved]] …} of an archive, or {"refused": why}."""
+    """{"files": [place, [parts, size, saved, why]] …} of an archive, or {"refused": why}."""
     try:
         with zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source) as archive:
             infos = archive.infolist()
             if len(infos) > FILES:
                 return {"refused": f"it holds {len(infos):,} files, more than {FILES:,}"}
-            return {"files": [[place, _row(info)] for place, info in enumerate(infos) if not info.is_dir()]}
+            sign = _separator(infos)
+            return {"files": [[place, _row(info, sign)] for place, info in enumerate(infos) if not info.is_dir()]}
     except UnreadableDownload as reason:
         return {"refused": str(reason)}
     except BROKEN as error:
@@ -199,44 +211,62 @@ def _said(error: Exception) -> str:
     return printable(str(error) or type(error).__name__)[:100]
 
 
-def _row(info: zipfile.ZipInfo) -> list:
+def _row(info: zipfile.ZipInfo, sign: str) -> list:
     shown = printable(info.filename)[:80]
     if info.flag_bits & 0x1:
         raise UnreadableDownload(f"{shown} in it is encrypted: unpack it with its password, and give the folder")
-    if stat.S_ISLNK(info.external_attr >> 16):
-        raise UnreadableDownload(f"{shown} in it is a link: {NO_LINKS}")
     if info.compress_type not in _METHODS:
         raise UnreadableDownload(
             f"{shown} in it is packed in a way (method {info.compress_type}) that no LMS uses: unpack it, and give "
             "the folder"
         )
-    return [_parts(info), info.file_size, _saved(info)]
+    parts = _parts(info, sign)
+    why = f"it is a link: {NO_LINKS}" if stat.S_ISLNK(info.external_attr >> 16) else _odd(parts)
+    return [_short(parts) if why else parts, info.file_size, _saved(info), why]
 
 
-def _parts(info: zipfile.ZipInfo) -> list[str]:
-    """The path of a file in an archive: text to read, never a place to write to."""
-    path = _name(info).replace("\\", "/")
-    parts = list(PurePosixPath(path).parts)
-    out = path.startswith("/") or ".." in parts or "\0" in info.orig_filename or (len(path) > 1 and path[1] == ":")
-    if out or not parts:
+def _short(parts: list[str]) -> list[str]:
+    """What is needed to say whose a file is, and what it is called: somebody may have named it to fill the memory."""
+    kept = [*parts[:8], *parts[8:][-1:]]
+    return [part if len(part) < 2_000 else part[:1_900] + part[-100:] for part in kept]
+
+
+def _separator(infos: list[zipfile.ZipInfo]) -> str:
+    """Old programs of Windows write `\\` between folders, in every name; elsewhere it is a letter in a student's."""
+    names = [info.orig_filename for info in infos]
+    return "\\" if names and all("\\" in name and "/" not in name for name in names) else "/"
+
+
+def _parts(info: zipfile.ZipInfo, sign: str) -> list[str]:
+    """The path of a file in an archive: text to read, never a place to write to. Raises UnreadableDownload where the
+    first part leads out, for then nothing says whose it is."""
+    first, *rest = _name(info).split(sign)
+    if first in ("", "..") or re.match("[A-Za-z]:$", first):
         raise UnreadableDownload(
             f"{printable(info.filename)[:80]!r} in it is a path that leads out of it: no LMS makes such archives"
         )
-    if len(parts) > PARTS or any(len(part) > 300 for part in parts):
-        raise UnreadableDownload(
-            f"{printable(info.filename)[:80]} in it lies more than {PARTS} folders deep, or its name has no end"
-        )
-    return parts
+    parts = [part for part in (first, *rest) if part not in ("", ".")]
+    return parts or [first]
+
+
+def _odd(parts: list[str]) -> str:
+    """What is wrong with the path of a file, as no honest program writes it; "" for nothing."""
+    if ".." in parts or any("\0" in part or re.search(r"\.\.\\|\\\.\.", part) for part in parts):
+        return "it has a path that leads out"
+    if len(parts) > PARTS:
+        return f"it lies more than {PARTS} folders deep"
+    too_long = len(parts[0]) > 2 * LONGEST or any(len(part) > LONGEST for part in parts[1:])
+    return "its name has no end" if too_long else ""
 
 
 def _name(info: zipfile.ZipInfo) -> str:
     """Many programs write UTF-8 and don't say so."""
     if info.flag_bits & 0x800:
-        return info.filename
+        return info.orig_filename
     try:
-        return info.filename.encode("cp437").decode("utf-8")
+        return info.orig_filename.encode("cp437").decode("utf-8")
     except UnicodeError:
-        return info.filename
+        return info.orig_filename
 
 
 def _saved(info: zipfile.ZipInfo) -> float | None:

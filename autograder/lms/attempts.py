@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from autograder import csv_files, timestamps
 from autograder.course.paths import Course
+from autograder.lms.filenames import CANVAS, MOODLE
 
 NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 _NUMBER = re.compile(r"(?:\((\d{1,6})\)|-(\d{1,6}))\s*\.ipynb", re.IGNORECASE)
@@ -18,7 +19,7 @@ class Attempt:
     """One notebook of one student. `seen`: when it was first collected; `submitted`: when it was handed in, as
     `time_from` says (`lms`, `file`: when the file was saved, `timestamp.txt`; "": nobody says); `late`: the LMS
     called it late; `lms_id`: the LMS's number of the student (Canvas, Moodle) or of the submission (Gradescope);
-    `why`: why it can't be graded, where it can't."""
+    `why`: why it can't be graded, where it can't; `account`: what tells people apart in the LMS."""
 
     student_id: str
     unit: str
@@ -33,6 +34,7 @@ class Attempt:
     late: bool = False
     why: str = ""
     counts: bool = False
+    account: str = ""
 
     @property
     def place(self) -> tuple[str, str]:
@@ -84,6 +86,7 @@ def merge_attempts(first: Attempt, again: Attempt) -> Attempt:
         seen=min(first.seen, again.seen),
         lms=newest.lms or first.lms,
         lms_id=newest.lms_id,
+        account=newest.account,
     )
 
 
@@ -121,6 +124,8 @@ def _row(one: Attempt) -> list[str]:
 
 
 def _attempt(cells: dict[str, str]) -> Attempt:
+    if "account" not in cells:  # as an earlier version wrote it
+        cells["account"] = cells["lms_id"] if cells["lms"] in (CANVAS, MOODLE) else ""
     values: dict = {name: cells[name] for name in COLUMNS}
     values |= {"order": int(values["order"]), "late": values["late"] == "yes", "counts": values["counts"] == "yes"}
     values |= {

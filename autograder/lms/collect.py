@@ -19,17 +19,23 @@ from autograder.gradebook import roster as rosters
 from autograder.grading import intake
 from autograder.lms import attempts
 from autograder.lms import collection_plan as plans
+from autograder.lms.accounts import Accounts, Known
 from autograder.lms.attempts import Attempt
-from autograder.lms.collection_plan import SAME, Known, Plan, Step, history_folder, read_attempt
+from autograder.lms.collection_plan import SAME, Plan, Step, history_folder, read_attempt
 from autograder.lms.identify_student import StudentIdentifier
 from autograder.lms.stage_downloads import stage_downloads
 
 
 def collect(
-    course: Course, downloads: list[Path], roster: Path | None = None, due: str | None = None, dry_run: bool = False
+    course: Course,
+    downloads: list[Path],
+    roster: Path | None = None,
+    due: str | None = None,
+    dry_run: bool = False,
+    lms: str = "",
 ) -> Plan:
-    """Collects downloads; with `dry_run` it only returns what it would do. Raises CourseError; then nothing is
-    changed."""
+    """Collects downloads; with `dry_run` it only returns what it would do. lms: whose they are, where the instructor
+    says so. Raises CourseError; then nothing is changed."""
     given = rosters.read_roster(roster) if roster else None
     deadline = timestamps.parse_deadline(due) if due else None
     try:
@@ -37,7 +43,8 @@ def collect(
             known = attempts.load(course)
             in_use = given or rosters.current_roster(course)
             units = {sha: one.unit for group in known.values() for sha, one in group.items() if not one.why}
-            found = stage_downloads(course, downloads, StudentIdentifier(in_use), staging, units)
+            who = StudentIdentifier(in_use, Accounts.of_attempts(known, in_use))
+            found = stage_downloads(course, downloads, who, staging, units, lms)
             plan = plans.make_plan(course, found, in_use, known, deadline, staging)
             plan.notes += given.notes if given else []
             if not dry_run:

@@ -17,11 +17,11 @@ from autograder.grading import intake
 from autograder.grading.submission_discovery import Submission
 from autograder.grading.submission_parser import Rejected
 from autograder.lms import attempts
+from autograder.lms.accounts import Known
 from autograder.lms.attempts import Attempt
 from autograder.lms.stage_downloads import HandIn, StagedDownloads
 
 NEW, REPLACED, SAME = "new", "replaced", "same"
-Known = dict[tuple[str, str], dict[str, Attempt]]
 
 
 @dataclass
@@ -76,11 +76,9 @@ def make_plan(
     staging: Path,
 ) -> Plan:
     """What to do with what was found. `known` takes up the new attempts. Raises CourseError."""
+    if deadline:
+        _keep_one_unit(found)
     units = sorted({one.unit for one in found.hand_ins})
-    if deadline and len(units) > 1:
-        raise CourseError(
-            f"--due is for one unit, and the downloads hold {', '.join(units)}: collect them one by one.", BAD_INPUT
-        )
     plan = Plan(problems=found.problems, strangers=found.strangers)
     dues = Deadlines(course, units, deadline)
     places: dict[tuple[str, str], list[HandIn]] = defaultdict(list)
@@ -93,11 +91,42 @@ def make_plan(
             plan.problems.append(
                 f"{place[0]} {place[1][:2]}: not collected, for what lies in submitted/ can't be moved: {reason}"
             )
-    plan.missing = _missing(course, units, roster, known) if roster and units and not found.blind & set(units) else None
+    everybodys = _of_several(found.hand_ins)
+    plan.missing = (
+        _missing(course, everybodys, roster, known) if roster and units and not found.blind & set(units) else None
+    )
     plan.equal = _equal(course, units, known)
     plan.enrolled = len(roster.active()) if roster else 0
     plan.notes += _told(plan, dues)
     return plan
+
+
+def _people(hand_ins: list[HandIn]) -> Counter[str]:
+    """Unit → how many people handed it in."""
+    return Counter(unit for _, unit in {(one.student_id, one.unit) for one in hand_ins})
+
+
+def _keep_one_unit(found: StagedDownloads) -> None:
+    """A deadline is for the unit that most people handed in; what else somebody put there is named. Raises
+    CourseError where there is no such unit."""
+    count, everybody = _people(found.hand_ins), len({one.student_id for one in found.hand_ins})
+    unit = next((unit for unit, people in count.items() if 2 * people > everybody), "")
+    if len(count) > 1 and not unit:
+        raise CourseError(
+            f"--due is for one unit, and the downloads hold {', '.join(sorted(count))}: collect them one by one.",
+            BAD_INPUT,
+        )
+    others = [one for one in found.hand_ins if one.unit != unit]
+    found.problems += [
+        f"{one.student_id}, {one.name}: left out: it is of {one.unit}, and --due is for {unit}" for one in others
+    ]
+    found.hand_ins = [one for one in found.hand_ins if one.unit == unit]
+
+
+def _of_several(hand_ins: list[HandIn]) -> list[str]:
+    """The units that are asked of everybody: one that a single person handed in is that person's matter."""
+    count = _people(hand_ins)
+    return sorted(unit for unit, people in count.items() if people > 1 or len(count) == 1)
 
 
 def _step(
@@ -116,8 +145,8 @@ def _step(
 
 def _attempt(one: HandIn) -> Attempt:
     claim, now = one.claim, datetime.now(UTC).replace(microsecond=0)
-    who = one.student_id, one.unit, one.sha256, one.name, claim.lms, claim.person
-    return Attempt(*who, claim.order, now, claim.time, claim.time_from, claim.late, one.why)
+    who = one.student_id, one.unit, one.sha256, one.name, claim.lms, claim.number
+    return Attempt(*who, claim.order, now, claim.time, claim.time_from, claim.late, one.why, account=one.to_remember)
 
 
 def _there(course: Course, student: str, unit: str, staging: Path) -> tuple[list[Attempt], str, list[Path]]:

@@ -1,29 +1,32 @@
-"""What the paths in a download say: each learning management system (LMS) writes names, ids and times into them in
-its own way.
+"""What the name of an entry in a download's root says: each learning management system (LMS) writes names, ids and
+times into it in its own way.
 
-Canvas and Moodle: from their sources. Gradescope, Brightspace and Google Classroom: from what others who read their
-downloads have published; nothing here was tried against a living LMS. The leftmost match counts, and only in the
-folder where the whole download has it: what a student may name is always further right."""
+Canvas and Moodle: from their sources. Brightspace: from what others who read its downloads have published; nothing here
+was tried against a living LMS. A student may choose the display name, left of the numbers, and the name of the file,
+right of them. Where they make more than one reading possible, all are given."""
 
 import re
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
+from itertools import takewhile
+from statistics import median
 
 from autograder import timestamps
-from autograder.lms.archives import Member
+
+CANVAS, MOODLE, GRADESCOPE, BRIGHTSPACE = "canvas", "moodle", "gradescope", "brightspace"
+FOLDERS, FILES = "folders", "files"
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Whose a file is, as the LMS says. `names`: any of them, the likeliest first; `person`: the LMS's number of this
-    student; `sid`: a student number; `order`: grows with every upload; `blind`: nobody is meant to know who it is."""
+    """Whose a file is, as the LMS says. `names`: any of them, the likeliest first; `number`: the LMS's number of this
+    student, or of Gradescope's submission; `sid`: a student number; `order`: grows with every upload; `blind`: nobody
+    is meant to know who it is."""
 
     lms: str
     names: tuple[str, ...] = ()
-    person: str = ""
+    number: str = ""
     sid: str = ""
     email: str = ""
     time: datetime | None = None
@@ -32,44 +35,62 @@ class Claim:
     order: int = 0
     blind: bool = False
 
+    @property
+    def account(self) -> str:
+        """What tells people apart in this LMS, and nobody can choose; "" in plain folders."""
+        return (self.email or self.sid) if self.lms == GRADESCOPE else self.number
 
-CANVAS = re.compile(r"(?=(?P<late>_LATE)?_(?P<id>[0-9]{1,20})_(?P<file>[0-9]{1,20})_.)", re.DOTALL)
-CANVAS_BLIND = re.compile(r"(?P<late>LATE_)?(?P<id>anon_[^\W_]{1,20})_(?P<file>[0-9]{1,20})_.+", re.DOTALL)
-MOODLE = re.compile(r"(?P<name>.+?)_(?P<id>[0-9]{1,20})_assignsubmission_(?:file|onlinetext)(?:_.*)?", re.DOTALL)
-BRIGHTSPACE = re.compile(
-    r"\d+-\d+ ?- ?(?P<name>.+?) ?- ?(?P<month>[A-Za-z]{3})[A-Za-z]{0,6}\.? (?P<day>\d{1,2}), (?P<year>\d{4}),? "
-    r"(?P<clock>\d{1,2}:?\d{2} ?[AP]M)(?: ?- ?.+)?",
-    re.DOTALL,
+    @property
+    def label(self) -> str:
+        """For people to read."""
+        return " ".join(filter(None, ((*self.names, self.email)[0], self.number and f"({self.number})")))
+
+
+_CANVAS = re.compile(r"(?=(?P<late>(?i:_LATE))?_(?P<id>[0-9]{1,20})_(?P<file>[0-9]{1,20})_.)", re.DOTALL)
+_CANVAS_BLIND = re.compile(r"(?P<late>(?i:LATE_))?(?P<id>anon_[^\W_]{1,20})_(?P<file>[0-9]{1,20})_.+", re.DOTALL)
+_MOODLE = re.compile(r"(?P<name>[^_]*)_(?P<id>[0-9]{1,20})_assignsubmission_[a-z0-9]+(?:_.*)?", re.DOTALL)
+_DATE = (
+    r"- ?(?P<month>[A-Za-z]{3})[A-Za-z]{0,6}\.? (?P<day>\d{1,2}), (?P<year>\d{4}),? (?P<clock>\d{1,2}:?\d{2} ?[AP]M)"
 )
+_BRIGHTSPACE = re.compile(rf"(?P<id>\d+-\d+) ?- ?(?P<name>.*?) ?{_DATE}(?: ?- ?.+)?", re.DOTALL)
 
 
-def canvas(part: str) -> list[Claim]:
+def canvas(entry: str) -> list[Claim]:
     """`lovelaceada_LATE_101_9001_02.ipynb`: the first number is the `ID` of Canvas's gradebook, the second one the
-    upload's. All readings, the leftmost first: a name may hold numbers, too."""
-    if found := CANVAS_BLIND.fullmatch(part):
-        return [
-            Claim("canvas", (found["id"],), found["id"], late=bool(found["late"]), order=int(found["file"]), blind=True)
-        ]
-    claims = []
-    for found in CANVAS.finditer(part):
-        name = part[: found.start()]
-        if name and (found["late"] or not name.endswith("_LATE")):
-            claims.append(Claim("canvas", (name,), found["id"], late=bool(found["late"]), order=int(found["file"])))
-    return claims[:5]
+    upload's. The leftmost reading first, and those that a name which ends in a number makes possible."""
+    found = list(_CANVAS.finditer(entry))[:9]
+    overlap = [
+        after.start() == before.end("id") and not after["file"].startswith("0")
+        for before, after in zip(found, found[1:])
+    ]
+    return [_canvas(entry, one) for one in found[: 1 + len(list(takewhile(bool, overlap)))]]
 
 
-def moodle(part: str) -> list[Claim]:
-    """`Ada Lovelace_900001_assignsubmission_file_…`; in group mode the group and a dash stand before the name."""
-    if not (found := MOODLE.fullmatch(part)):
+def _canvas(entry: str, found: re.Match) -> Claim:
+    return Claim(CANVAS, (entry[: found.start()],), found["id"], late=bool(found["late"]), order=int(found["file"]))
+
+
+def canvas_blind(entry: str) -> list[Claim]:
+    """`LATE_anon_x1Yz2_9001_02.ipynb`, as in an assignment that is marked blind."""
+    if not (found := _CANVAS_BLIND.fullmatch(entry)):
+        return []
+    late, order = bool(found["late"]), int(found["file"])
+    return [Claim(CANVAS, (found["id"],), found["id"], late=late, order=order, blind=True)]
+
+
+def moodle(entry: str) -> list[Claim]:
+    """`Ada Lovelace_900001_assignsubmission_file_…`; in group mode the group and a dash stand before the name. Moodle
+    leaves no `_` in names. Its number is of this person in this assignment alone."""
+    if not (found := _MOODLE.fullmatch(entry)):
         return []
     name, dashes = found["name"], [match.end() for match in re.finditer("-", found["name"])]
     names = (name, *(name[start:] for start in dashes[:5] if name[start:].strip()))
-    return [Claim("moodle", names, found["id"], blind=name == "Participant")]
+    return [Claim(MOODLE, names, found["id"])]
 
 
-def brightspace(part: str) -> list[Claim]:
+def brightspace(entry: str) -> list[Claim]:
     """`12345-67890 - Ada Lovelace - Nov 22, 2026 1015 AM`: the time is the site's, taken for this machine's."""
-    if not (found := BRIGHTSPACE.fullmatch(part)):
+    if not (found := _BRIGHTSPACE.fullmatch(entry)):
         return []
     month, day, year, clock = (found[part] for part in ("month", "day", "year", "clock"))
     digits = re.sub(r"\D", "", clock)
@@ -77,72 +98,61 @@ def brightspace(part: str) -> list[Claim]:
         time = datetime.strptime(f"{month} {day} {year} {digits[:-2]}:{digits[-2:]} {clock[-2:]}", "%b %d %Y %I:%M %p")
     except ValueError:
         return []
-    return [Claim("brightspace", (found["name"].strip(),), time=timestamps.to_utc(time), time_from="lms")]
+    claim = Claim(BRIGHTSPACE, (found["name"].strip(),), found["id"], time=timestamps.to_utc(time), time_from="lms")
+    # a second date is in a name that a student chose: in which of the two can't be told
+    return [claim] * min(2, len(re.findall(_DATE, entry)))
 
 
-SHAPES: dict[str, Callable[[str], list[Claim]]] = {"moodle": moodle, "brightspace": brightspace, "canvas": canvas}
-DEPTHS = range(4)
-"""How deep below the download's root the folder may lie in which the LMS's names stand."""
+READERS: dict[str, Callable[[str], list[Claim]]] = {MOODLE: moodle, BRIGHTSPACE: brightspace, CANVAS: canvas}
 
 
-def claimed(members: Sequence[Member], known: Callable[[str], bool], units: set[str]) -> dict[Member, list[Claim]]:
-    """What each file's path says of whose it is; empty where it says nothing. known: whether a name is a student's."""
-    shape, depth = _lms(members)
-    if not shape:
-        depth = _depth(members, known, units)
-        return {member: _plain(member, depth) for member in members}
-    found = {member: SHAPES[shape](member.parts[depth]) if len(member.parts) > depth else [] for member in members}
-    return _blind(found) if shape == "moodle" else found
+def lms_of(entry: str) -> str:
+    """The LMS that names the entries of a download's root like this; "" for none."""
+    if any(reader(entry) for reader in (canvas, canvas_blind)) and not moodle(entry) and not brightspace(entry):
+        return CANVAS
+    return next((lms for lms, reader in READERS.items() if reader(entry)), "")
 
 
-def _lms(members: Sequence[Member]) -> tuple[str, int]:
-    """The shape that at least half of the hand-ins have, and in which folder; ("", 0) for none."""
-    handed_in = [member for member in members if member.is_notebook or member.is_zip] or list(members)
-    best = Counter(
-        {
-            (name, depth): sum(len(one.parts) > depth and bool(shape(one.parts[depth])) for one in handed_in)
-            for name, shape in SHAPES.items()
-            for depth in DEPTHS
-        }
-    )
-    (place, count), *_ = best.most_common(1)
-    return place if count and 2 * count >= len(handed_in) else ("", 0)
+def claims(lms: str, entries: Collection[str], known: Callable[[str], bool]) -> dict[str, list[Claim]]:
+    """What each entry of the root says: the possible readings. known: whether a name is a student's."""
+    if lms == CANVAS and entries and all(canvas_blind(entry) for entry in entries):
+        return {entry: canvas_blind(entry) for entry in entries}
+    found = {entry: READERS[lms](entry) for entry in entries}
+    if lms == CANVAS:
+        found = {entry: readings or canvas_blind(entry) for entry, readings in found.items()}
+        uploads = _uploads(found)
+        return {entry: _possible(readings, uploads) for entry, readings in found.items()}
+    return _blind(found, known) if lms == MOODLE else found
 
 
-def _blind(found: dict[Member, list[Claim]]) -> dict[Member, list[Claim]]:
+def _uploads(found: dict[str, list[Claim]]) -> list[int]:
+    """A number of an upload of everybody's."""
+    return list({readings[0].number: readings[0].order for readings in found.values() if readings}.values())
+
+
+def _possible(readings: list[Claim], uploads: list[int]) -> list[Claim]:
+    """The readings of `bob_102_103_9005_x.ipynb` in which the second number can be an upload's: uploads of one
+    assignment have numbers of one size. Where a class is too small to say so, they are greater than people's."""
+    if len(readings) < 2:
+        return readings
+    if len(uploads) > 2:
+        middle = median(uploads)
+        return [one for one in readings if middle / 2 <= one.order <= 2 * middle] or readings[:1]
+    return [readings[0], *(one for one in readings[1:] if one.order >= int(one.number))]
+
+
+def _blind(found: dict[str, list[Claim]], known: Callable[[str], bool]) -> dict[str, list[Claim]]:
     """In blind marking Moodle calls everybody by one word, in the site's language: then the number is all there is."""
-    people = {(claim.names[0], claim.person) for claims in found.values() for claim in claims}
-    if not (len({name for name, _ in people}) == 1 < len(people) or any(name == "Participant" for name, _ in people)):
+    said = [one for readings in found.values() for one in readings]
+    names, numbers = {one.names[0] for one in said}, {one.number for one in said}
+    if len(names) != 1 or (names != {"Participant"} and (len(numbers) == 1 or known(*names))):
         return found
     return {
-        member: [Claim("moodle", (f"{one.names[0]} {one.person}",), one.person, blind=True) for one in claims]
-        for member, claims in found.items()
+        entry: [replace(one, names=(f"{one.names[0]} {one.number}",), blind=True) for one in readings]
+        for entry, readings in found.items()
     }
 
 
-# ---------------------------------------------------------------- folders, Google Drive
-
-
-def _plain(member: Member, depth: int) -> list[Claim]:
-    """A folder for each student; or files that carry a name, as Google Classroom's `Ada Lovelace - Title.ipynb`."""
-    claim = partial(Claim, time=member.saved, time_from="file" if member.saved else "")
-    if len(member.parts) > depth + 1:
-        return [claim("folder", (member.parts[depth],))]
-    stem = re.sub(r"\.[A-Za-z]{2,5}$", "", member.name)
-    before, dash, _ = stem.partition(" - ")
-    return [claim("files", (before, stem) if dash else (stem,))]
-
-
-def _depth(members: Sequence[Member], known: Callable[[str], bool], units: set[str]) -> int:
-    """How deep the students' folders lie: where most names are known, else below what all files share."""
-    paths = [member.parts for member in members if member.is_notebook or member.is_zip]
-    hits = [sum(len(path) > depth + 1 and known(path[depth]) for path in paths) for depth in DEPTHS]
-    if any(hits):
-        return hits.index(max(hits))
-    for depth in DEPTHS:
-        if len({path[: depth + 1] for path in paths}) > 1 or any(len(path) <= depth + 1 for path in paths):
-            return depth
-        inside = {path[depth + 1] for path in paths}
-        if inside <= units or (len(paths) == 1 and len(paths[0]) == depth + 2):
-            return depth
-    return 0
+def without_suffix(name: str) -> str:
+    """`Ada Lovelace - 02.ipynb` without what says the kind of file."""
+    return re.sub(r"\.[A-Za-z]{2,5}$", "", name)

@@ -6,22 +6,17 @@ from dataclasses import replace
 from datetime import datetime
 
 from autograder import timestamps
-from autograder.lms.archives import Member
-from autograder.lms.filenames import Claim
-
-METADATA = "submission_metadata.yml"
-FOLDER = re.compile(r"submission_([0-9]{1,20})")
+from autograder.lms.filenames import GRADESCOPE, Claim
 
 
-def claims(member: Member, people: dict[str, list[dict]]) -> list[Claim]:
-    """`…/submission_123/02.ipynb`, and what submission_metadata.yml says of it: a claim for each of a group."""
-    folder = next((part for part in member.parts[:-1] if FOLDER.fullmatch(part)), "")
+def claims(folder: str, people: dict[str, list[dict]]) -> list[Claim]:
+    """What submission_metadata.yml says of `submission_123`: a claim for each of a group."""
     return [_claim(folder.removeprefix("submission_"), one) for one in people.get(folder, [])]
 
 
 def _claim(number: str, one: dict) -> Claim:
     names, time = (one["name"],) if one["name"] else (), _time(one["time"])
-    who = Claim("gradescope", names, number, one["sid"], one["email"].casefold(), order=int(number))
+    who = Claim(GRADESCOPE, names, number, one["sid"], one["email"].casefold(), order=int(number))
     return replace(who, time=time, time_from="lms") if time else who
 
 

@@ -1,24 +1,38 @@
-"""From what an LMS says of a hand-in to a student of the roster. Where that is not certain nobody is taken."""
+"""From what an LMS says of a hand-in to a student. First comes what the roster vouches for (a number, an e-mail), then
+the account under which somebody was known before, then the display name, which a student may choose: it never stands
+against one of the others. Where that is not certain nobody is taken."""
 
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from autograder.csv_files import normalize_unicode
-from autograder.gradebook.roster import Roster, Student, why_unusable
-from autograder.lms.filenames import Claim
+from autograder.gradebook.roster import Roster, Student, fold, why_unusable
+from autograder.lms.accounts import Accounts, realm
+from autograder.lms.filenames import CANVAS, FILES, FOLDERS, GRADESCOPE, MOODLE, Claim
 from autograder.sanitize_terminal import printable
 
-BY_NUMBER = {"canvas": ("canvas_id", "student_id")}
-BY_SID = ("sis_user_id", "student_id", "moodle_idnumber", "sis_login_id")
+NAMED, REMEMBERED, VOUCHED = range(3)
+"""How sure it is, the least first."""
+BY_SID = ("sis_user_id", "moodle_idnumber", "sis_login_id")
 BY_NAME = ("student_id", "sis_login_id", "email", "canvas_id", "sis_user_id", "moodle_idnumber")
-"""Where a name of a folder or a file may stand in the roster, beside the student's own names."""
-BY_OWN_NAMES = ("canvas", "moodle", "brightspace", "gradescope")
-"""Where people choose what to be called: nobody becomes another by taking that one's id for a name."""
+"""Where the name of an instructor's folder may stand in the roster, beside the student's own names."""
+SID_OF = {GRADESCOPE: "sis_user_id", MOODLE: "moodle_idnumber"}
+"""The column that an LMS's student number belongs into."""
 
 
 class UnknownStudent(Exception):
     """A hand-in of which nobody can say whose it is; the text says why, and what to do."""
+
+
+@dataclass(frozen=True)
+class Identified:
+    """A student, and how sure it is; `claim`: the reading of the download's that says so."""
+
+    student_id: str
+    rank: int
+    claim: Claim
 
 
 def name_key(name: str) -> str:
@@ -27,110 +41,150 @@ def name_key(name: str) -> str:
     return "".join(char for char in bare.casefold() if char.isalnum())
 
 
+def names_of(student: Student) -> set[str]:
+    """The keys of a student's whole name, in both orders."""
+    first, last = student.first_name, student.last_name
+    return {name_key(name) for name in (first + last, last + first)} - {""}
+
+
 class StudentIdentifier:
     """Finds students. Without a roster everybody has the id that the LMS gives."""
 
-    def __init__(self, roster: Roster | None) -> None:
+    def __init__(self, roster: Roster | None, accounts: Accounts | None = None) -> None:
         self.roster, self.students = roster, roster.students if roster else {}
-        self.by: dict[tuple[str, str], Student] = {}
+        self.accounts = accounts or Accounts()
+        self.ids = dict(self.accounts.ids)
+        self.by: dict[tuple[str, str], str] = {}
         self.named: dict[str, set[str]] = defaultdict(set)
         for student in self.students.values():
-            for column in ("canvas_id", *BY_SID, "email"):
-                if value := getattr(student, column):
-                    self.by[column, value.casefold()] = student
-            for name in _names(student):
+            self.by |= {
+                (column, fold(value)): student.student_id for column in BY_NAME if (value := getattr(student, column))
+            }
+            for name in names_of(student):
                 self.named[name].add(student.student_id)
 
     def knows(self, name: str) -> bool:
-        """Whether a name of a folder is a student's."""
-        return bool(self.roster) and bool(self._by_name(name))
+        """Whether the name of a folder is a student's."""
+        return bool(self._by_folder(name)) if self.roster else fold(name) in self.accounts.ids
 
-    def find(self, claims: list[Claim]) -> str:
-        """The student's id. claims: readings of one name, the likeliest first. Raises UnknownStudent."""
-        first = claims[0]
-        if not self.roster or first.blind:
-            return _own_id(first)
-        for claim in claims:
-            found = self._strong(claim)
-            if found and (claim is first or name_key(claim.names[0]) in _names(found)):
-                return found.student_id
-        return self._one(first)
+    def find(self, readings: list[Claim], assignment: str) -> Identified:
+        """The student of a hand-in for the assignment of a unit. Raises UnknownStudent."""
+        claim, *others = readings
+        if others:
+            raise UnknownStudent("its name can be read in several ways, so whose it is can't be told: rename it")
+        vouched = self._vouched(claim)
+        if len(vouched) > 1:
+            raise UnknownStudent(f"its numbers are those of {' and '.join(sorted(vouched)[:4])}")
+        if vouched:
+            return Identified(vouched.pop(), VOUCHED, claim)
+        before = self.accounts.owner.get((realm(claim.lms, assignment), claim.account)) if claim.account else None
+        if before and not self._differs(before, claim):
+            return Identified(self._remembered(before, claim), REMEMBERED, claim)
+        student = self._one(claim) if self.roster and not claim.blind else self._own_id(claim)
+        self._refuse_another_account(student, claim, assignment)
+        return Identified(student, NAMED, claim)
 
-    def _strong(self, claim: Claim) -> Student | None:
-        """By what stands in the roster once."""
-        wanted = [(column, claim.person) for column in BY_NUMBER.get(claim.lms, ())]
-        wanted += [("email", claim.email), *((column, claim.sid) for column in BY_SID)]
-        return next(
-            (self.by[place, text.casefold()] for place, text in wanted if text and (place, text.casefold()) in self.by),
-            None,
-        )
+    def _vouched(self, claim: Claim) -> set[str]:
+        """By what stands in the roster once, and nobody can choose."""
+        number = self._by_text(claim.number, ("canvas_id",)) if claim.lms == CANVAS else set()
+        sid = self._by_text(claim.sid, BY_SID) if claim.lms != GRADESCOPE else set()
+        return number | sid | self._by_text(claim.email, ("email",))
+
+    def _by_text(self, text: str, columns: Iterable[str]) -> set[str]:
+        return {self.by[column, fold(text)] for column in columns if (column, fold(text)) in self.by}
+
+    def _remembered(self, before: str, claim: Claim) -> str:
+        named = self._called(claim)
+        if named and before not in named:
+            raise UnknownStudent(
+                f"number {printable(claim.account)[:40]} is {before}'s, and the name is "
+                f"{' or '.join(sorted(named)[:4])}'s: nobody's work is replaced by it"
+            )
+        return before
+
+    def _refuse_another_account(self, student: str, claim: Claim, assignment: str) -> None:
+        earlier = self.accounts.of.get((realm(claim.lms, assignment), student), set()) if claim.account else set()
+        if earlier and claim.account not in earlier:
+            raise UnknownStudent(
+                f"called like {student}, who was collected under number {', '.join(sorted(earlier)[:3])}, but this is "
+                f"{printable(claim.account)[:40]}: somebody else's, until the roster says so"
+            )
+
+    def _called(self, claim: Claim) -> set[str]:
+        """Whose display name it is, as far as the name goes."""
+        if not self.roster:
+            own = (self.ids.get(fold(normalize_unicode(name))) for name in claim.names)
+            return {one for one in own if one} if claim.lms != CANVAS and not claim.blind else set()
+        return self._by_text(claim.sid, BY_SID).union(*(self.named.get(name_key(name), ()) for name in claim.names))
 
     def _one(self, claim: Claim) -> str:
-        own_names = claim.lms in BY_OWN_NAMES
+        """By the name alone; in Gradescope by the student number, which who joins with a code may write there."""
+        if len(by_sid := self._by_text(claim.sid, BY_SID)) == 1:
+            return by_sid.pop()
+        other = ""
         for name in claim.names:
-            candidates = self.named.get(name_key(name), ()) if own_names else self._by_name(name)
-            found = {one for one in candidates if self._may_be(one, claim)}
+            own = self.named.get(name_key(name), set()) if claim.lms not in (FOLDERS, FILES) else self._by_folder(name)
+            found = {one for one in own if not self._differs(one, claim)}
+            found = {one for one in found if fold(one) in (fold(claim.number), fold(claim.sid))} or found
             if len(found) == 1:
                 return found.pop()
             if found:
                 raise UnknownStudent(
                     f"could be {' or '.join(sorted(found)[:4])}: give the roster a column that tells them apart"
                 )
-        if claim.lms == "files" and (named := self._within(claim.names[-1])):
+            other = other or next(
+                (f": called like {one}, with another {self._differs(one, claim)}" for one in sorted(own)), ""
+            )
+        if claim.lms == FILES and (named := self._within(claim.names[-1])):
             return named
-        shown = (
-            f"canvas_id {claim.person}"
-            if claim.lms == "canvas"
-            else claim.sid or claim.email or (claim.names or ("",))[0]
+        raise UnknownStudent(f"not on the roster ({printable(self._shown(claim))[:60]}{other})")
+
+    def _shown(self, claim: Claim) -> str:
+        if claim.lms == CANVAS:
+            return f"canvas_id {claim.number}"
+        return claim.sid or claim.email or (claim.names or ("",))[0]
+
+    def _differs(self, student_id: str, claim: Claim) -> str:
+        """The column by which somebody with the same name is another one; "" for none."""
+        student = self.students.get(student_id, Student(student_id))
+        said = {"email": claim.email, SID_OF.get(claim.lms, ""): claim.sid}
+        said |= {"canvas_id": claim.number} if claim.lms == CANVAS else {}
+        here = {column: getattr(student, column, "") for column in said}
+        return next(
+            (column for column, text in said.items() if text and here[column] and fold(text) != fold(here[column])), ""
         )
-        raise UnknownStudent(f"not on the roster ({printable(shown)[:60]})")
 
-    def _may_be(self, student_id: str, claim: Claim) -> bool:
-        """Not somebody with the same name and another number."""
-        number = self.students[student_id].canvas_id
-        return not (claim.lms == "canvas" and number and number != claim.person)
-
-    def _by_name(self, name: str) -> set[str]:
-        text = normalize_unicode(name).casefold()
-        found = {self.by[column, text].student_id for column in BY_NAME if (column, text) in self.by}
-        return found or set(self.named.get(name_key(name), ()))
+    def _by_folder(self, name: str) -> set[str]:
+        text = fold(normalize_unicode(name))
+        return self._by_text(text, BY_NAME) or set(self.named.get(name_key(name), ()))
 
     def _within(self, stem: str) -> str:
         """The one student whose id, or whole name, is part of a file's name; "" where that is nobody, or several."""
         words = {word for word in _words(stem) if len(word) > 1}
-        found = {one.student_id for (_, value), one in self.by.items() if value in words}
+        found = {one for (_, value), one in self.by.items() if value in words}
         found = found or {
             one for name, ids in self.named.items() if len(name) > 5 and name in name_key(stem) for one in ids
         }
         return found.pop() if len(found) == 1 else ""
 
-
-def _names(student: Student) -> set[str]:
-    first, last = student.first_name, student.last_name
-    return (
-        {name_key(name) for name in (first + last, last + first)} - {""}
-        if first and last
-        else {name_key(first + last)} - {""}
-    )
+    def _own_id(self, claim: Claim) -> str:
+        """Without a roster: what the LMS says; the same in other letters is the same."""
+        if claim.lms == FILES and len(claim.names) == 1:
+            raise UnknownStudent(
+                "the file's name says nothing of whose it is: give a roster, or put it into a folder with the "
+                "student's id"
+            )
+        said: Iterable[str] = (claim.number if claim.lms == CANVAS else "", claim.sid, claim.email, *claim.names)
+        name = next((normalize_unicode(text) for text in said if text.strip()), "")
+        if not name:
+            raise UnknownStudent("the download doesn't say whose it is")
+        if why := why_unusable(name):
+            raise UnknownStudent(f"{printable(name)[:60]!r} as a student's id {why}: give a roster")
+        return self.ids.setdefault(fold(name), name)
 
 
 def _words(stem: str) -> set[str]:
     """The parts of a file's name, and every run of neighbours that keeps `_`, `-` or `.` between them."""
-    text = normalize_unicode(stem).casefold()
+    text = fold(normalize_unicode(stem))
     cuts = [0, *(place + 1 for place, char in enumerate(text) if not char.isalnum()), len(text) + 1][:40]
     return {text[start : end - 1] for start in cuts for end in cuts if start < end - 1}
-
-
-def _own_id(claim: Claim) -> str:
-    """Without a roster: what the LMS says."""
-    if claim.lms == "files" and len(claim.names) == 1:
-        raise UnknownStudent(
-            "the file's name says nothing of whose it is: give a roster, or put it into a folder with the student's id"
-        )
-    said: Iterable[str] = (claim.person if claim.lms == "canvas" else "", claim.sid, claim.email, *claim.names)
-    name = next((normalize_unicode(text) for text in said if text.strip()), "")
-    if not name:
-        raise UnknownStudent("the download doesn't say whose it is")
-    if why := why_unusable(name):
-        raise UnknownStudent(f"{printable(name)[:60]!r} as a student's id {why}: give a roster")
-    return name

@@ -1,6 +1,7 @@
 """Moodle's grading worksheet: a line for each participant, by the number in the download's folders."""
 
 import re
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -26,16 +27,34 @@ def number_of(text: str) -> str:
     return IDENTIFIER.sub(r"\1", text.strip())
 
 
-def submission_times(path: Path) -> dict[str, datetime]:
-    """When each participant handed in, to the minute; its clock is taken for this machine's. Raises CourseError."""
+@dataclass(frozen=True)
+class Participant:
+    """A line. `time`: when the hand-in came, to the minute; the rest says who it is, whatever the display name."""
+
+    email: str
+    idnumber: str
+    time: datetime | None
+
+
+def participants(path: Path) -> dict[str, Participant]:
+    """Each participant, by the number; the clock is taken for this machine's. Raises CourseError."""
     table = csv_files.read_csv(path)
     at, when = identifiers(table), table.column(WHEN)
     if when is None:
         raise csv_files.unusable_file(path, f"no column is called '{WHEN}': download the worksheet in English")
-    read = {number_of(row[at]): _time(row[when]) for row in table.rows}
-    if any(row[when].strip() not in ("", "-") for row in table.rows) and not any(read.values()):
+    email, idnumber = table.column("Email address"), table.column("ID number")
+    read = {
+        number_of(row[at]): Participant(_cell(row, email).casefold(), _cell(row, idnumber), _time(row[when]))
+        for row in table.rows
+    }
+    told = any(one.time for one in read.values())
+    if any(row[when].strip() not in ("", "-") for row in table.rows) and not told:
         raise csv_files.unusable_file(path, f"the times in '{WHEN}' can't be read: download the worksheet in English")
-    return {number: time for number, time in read.items() if time}
+    return read
+
+
+def _cell(row: list[str], at: int | None) -> str:
+    return csv_files.normalize_unicode(row[at]) if at is not None else ""
 
 
 def _time(text: str) -> datetime | None:

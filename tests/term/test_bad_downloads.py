@@ -92,16 +92,10 @@ WHOLE = {
     "strongly encrypted": (lambda course: _with_flags(course, 0x41), "encrypted"),
     "a method of its own": (lambda course: _with_flags(course, 0, 97), "method 97"),
     "lzma": (lambda course: zipped({GOOD: notebook(course)}, zipfile.ZIP_LZMA), "method 14"),
-    "a link": (_link, "is a link"),
     "a path upwards": (lambda course: _renamed(course, "../../x_101_1_02.ipynb"), "leads out"),
-    "a path upwards, later": (lambda course: _renamed(course, "ada/../../02.ipynb"), "leads out"),
     "a path upwards, of Windows": (lambda course: _renamed(course, "..\\..\\x_101_1_02.ipynb"), "leads out"),
     "a path from the root": (lambda course: _renamed(course, "/etc/x_101_1_02.ipynb"), "leads out"),
     "a drive": (lambda course: _renamed(course, "C:\\x_101_1_02.ipynb"), "leads out"),
-    "a NUL in a name": (lambda course: _renamed(course, "x_101_1_\0.ipynb"), "leads out"),
-    "folders without end": (lambda course: zipped({"a/" * 40 + GOOD: notebook(course)}), "folders deep"),
-    "a name without end": (lambda course: zipped({"a" * 5_000 + ".ipynb": notebook(course)}), "no end"),
-    "a bomb": (_bomb, "would unpack to 6 GB"),
     "metadata that is no YAML": (
         lambda course: _metadata(b"submission_1: [\n :"),
         "submission_metadata.yml can't be read",
@@ -142,13 +136,6 @@ def test_too_many_files_are_refused(course, tmp_path, monkeypatch):
     with pytest.raises(archives.UnreadableDownload, match="more than 3 files"):
         archives.Folder(folder(tmp_path / "in", files))
     assert archives.listing(zipped(files)) == {"refused": "it holds 5 files, more than 3"}
-
-
-def test_a_list_of_a_hundred_thousand_files_is_refused(course, tmp_path):
-    entry = struct.pack("<4s4B4HL2L5H2L", b"PK\x01\x02", 20, 3, 20, 0, 0, 0, 0, 33, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0) + b"a"
-    many = entry * 100_000
-    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 0xFFFE, 0xFFFE, len(many), 0, 0)
-    assert "100,000 files" in _refused(course, put(tmp_path / "in.zip", many + end))
 
 
 def test_what_is_no_file_is_refused(course, tmp_path):
@@ -203,11 +190,6 @@ def test_a_notebook_far_too_large_is_named(course, tmp_path):
 def test_an_archive_far_too_large_is_named(course, tmp_path, monkeypatch):
     monkeypatch.setattr(archives, "NESTED", 1_000)
     assert "MB" in _one_of_two(course, tmp_path, "x_102_2_02.zip", os.urandom(2_000))
-
-
-def test_notebooks_that_together_are_too_many_bytes_are_refused(course, tmp_path, monkeypatch):
-    monkeypatch.setattr(stage_downloads.archives, "UNPACKED", 100)
-    assert "GB" in _refused(course, put(tmp_path / "in.zip", zipped({GOOD: notebook(course)})))
 
 
 @pytest.mark.parametrize("name", ["..", ".hidden", "a*b", "a[1]", "a\u202eb", "a\x07b", "x" * 130])

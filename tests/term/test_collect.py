@@ -186,7 +186,7 @@ def test_google_classroom(course, tmp_path, roster):
         "Unit 02/bob@x.org 02.ipynb": notebook(course, "b"),
         "Unit 02/Untitled.ipynb": notebook(course, "c"),
     }
-    plan = _collect(course, tmp_path, files, roster)
+    plan = _collect(course, tmp_path, files, roster, lms="files")
     assert sorted(_there(course)) == ["ada", "bob"]
     assert len(plan.problems) == 1 and plan.problems[0].startswith("Unit 02/Untitled.ipynb: not on the roster")
 
@@ -197,14 +197,14 @@ def test_google_classroom(course, tmp_path, roster):
         ["ada/02_small.ipynb", "bob/x.ipynb"],
         ["a/b/ada/02_small/02_small.ipynb", "a/b/102/02_small/x.ipynb"],
         ["section A/Lovelace Ada/x.ipynb", "section B/S2/x.ipynb"],
-        ["ada.ipynb", "02-bob.ipynb"],
+        ["ada.ipynb", "02-bob.ipynb"],  # files, with --lms files
     ],
 )
 @pytest.mark.parametrize("as_folder", [False, True])
 def test_plain_folders(course, tmp_path, roster, paths, as_folder):
     files = dict(zip(paths, (notebook(course, "a"), notebook(course, "b")), strict=True))
     source = folder(tmp_path / "in", files) if as_folder else put(tmp_path / "in.zip", zipped(files))
-    plan = collect(course, [source], roster)
+    plan = collect(course, [source], roster, lms="" if "/" in paths[0] else "files")
     assert {name: found[0] for name, found in _there(course).items()} == {
         "ada": notebook(course, "a"),
         "bob": notebook(course, "b"),
@@ -217,16 +217,20 @@ def test_plain_folders(course, tmp_path, roster, paths, as_folder):
     [["ada/02_small/02_small.ipynb"], ["in/ada/x.ipynb", "in/bob/x.ipynb"], ["in/ada - 02.ipynb", "in/bob - 02.ipynb"]],
 )
 def test_plain_folders_without_a_roster(course, tmp_path, paths):
-    collect(course, [put(tmp_path / "in.zip", zipped({path: notebook(course, path) for path in paths}))])
+    download = put(tmp_path / "in.zip", zipped({path: notebook(course, path) for path in paths}))
+    collect(course, [download], lms="files" if " - " in paths[0] else "")
     assert sorted(_there(course)) == ["ada", "bob"][: len(paths)]
 
 
-def test_a_folder_of_archives_is_several_downloads(course, tmp_path, roster):
+def test_several_downloads_of_several_systems(course, tmp_path, roster):
     files = {
         "canvas.zip": zipped({"x_101_1_x.ipynb": notebook(course, "a")}),
         "moodle.zip": zipped({"Bob Bär-Öztürk_1_assignsubmission_file/x.ipynb": notebook(course, "b")}),
     }
-    collect(course, [folder(tmp_path / "in", files)], roster)
+    inside = folder(tmp_path / "in", files)
+    with pytest.raises(CourseError, match="--lms"):  # an archive that a student may have named is no download
+        collect(course, [inside], roster)
+    collect(course, sorted(inside.iterdir()), roster)
     assert sorted(_there(course)) == ["ada", "bob"]
 
 
