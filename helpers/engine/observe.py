@@ -56,11 +56,13 @@ MATRIX_PRODUCTS = ("mm", "addmm", "bmm", "baddbmm")
 
 @dataclass(frozen=True)
 class StudentError:
-    """An exception that the student's code raised: its class name, its message, and the student's own line."""
+    """An exception that the student's code raised: its class name, its message, the student's own line, and which of
+    Python's own exceptions it is."""
 
     kind: str
     message: str
     where: str = ""
+    bases: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         text = f"{self.kind}: {self.message}" if self.message else self.kind
@@ -527,4 +529,5 @@ def _student_error(error: BaseException) -> StudentError:
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not frame.filename.startswith(OUR_FOLDERS)]
     where = f"line {own[-1].lineno}, in `{own[-1].name}`: {own[-1].line}" if own and own[-1].line else ""
-    return StudentError(type(error).__name__, str(error), where)
+    bases = tuple(one.__name__ for one in type(error).__mro__ if one.__module__ == "builtins")
+    return StudentError(type(error).__name__, str(error), where, bases)

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autograder.errors import CourseError
+from autograder.judge.sandbox.processes import below, end_others, interrupt, kill, read
 
 MB = 1 << 20
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -101,9 +102,9 @@ def confine(main: Callable[[], None], walls: Walls | None, leash: socket.socket)
     """Run `main` behind `walls` in a grandchild of this (forked, single-threaded) process and never return.
 
     walls: None for none at all; then only what a process does to itself is limited (`--sandbox none`). leash: its end
-    means "stop", a line "i" on it "interrupt", a line "c 2.5" "another 2.5 seconds of processor time, and then
-    interrupt"; what became of the kernel is said on it, a JSON line each: {"over": "time"}, {"ended": …} or {"killed":
-    "memory" | "processes" | "files" | "time"}."""
+    means "stop", a line "i" on it "interrupt", "alone 7" "end all processes but 7 and the kernel", "c 2.5" "another 2.5
+    seconds of processor time, and then interrupt"; what became of them is said on it, a JSON line each:
+    {"alone": "yes"}, {"over": "time"}, {"ended": …} or {"killed": "memory" | "processes" | "files" | "time"}."""
     folder = ""
     try:
         _die_with_parent()
@@ -127,7 +128,7 @@ def confine(main: Callable[[], None], walls: Walls | None, leash: socket.socket)
 
 def own_user() -> int:
     """The user id inside. As root one that no other running sandbox has; else our own, mapped to itself."""
-    ids = min(int(_read("/proc/self/uid_map").split()[2]), 1 << 31)
+    ids = min(int(read("/proc/self/uid_map").split()[2]), 1 << 31)
     if os.geteuid() != 0 or ids < 1000:
         return os.geteuid()
     return ids - 2 - os.getpid() % (ids // 2)
@@ -153,15 +154,15 @@ def watch(first: int, walls: Walls, leash: socket.socket, depth: int = 1) -> Non
         if ended in ready:
             break
         if leash.fileno() in ready and not _obey(first, leash, depth, clock):
-            for process in [*_below(first), first]:  # bubblewrap's first process does not take the others along
-                _kill(process)
+            for process in [*below(first), first]:  # bubblewrap's first process does not take the others along
+                kill(process)
             break
         if over := clock.over():
             _say(leash, **{over: "time"})
-            _interrupt(first, depth) if over == "over" else _kill(first)
+            interrupt(first, depth) if over == "over" else kill(first)
         if too_large := meter.too_large():
             _say(leash, killed=too_large[1])
-            _kill(too_large[0])
+            kill(too_large[0])
     _, status = os.waitpid(first, 0)
     _say(leash, ended=_words(os.waitstatus_to_exitcode(status)))
 
@@ -171,18 +172,13 @@ def _obey(first: int, leash: socket.socket, depth: int, clock: "_Clock") -> bool
     asked = leash.recv(4096)
     for line in asked.decode().splitlines():
         if line == "i":
-            _interrupt(first, depth)
+            interrupt(first, depth)
+        elif line.startswith("alone"):
+            end_others(first, depth, int(line.split()[1]))
+            _say(leash, alone="yes")
         elif line:
             clock.allow(float(line.split()[1]))
     return bool(asked)
-
-
-def _interrupt(first: int, depth: int) -> None:
-    """Stops the kernel's current cell, as the stop button does."""
-    kernel = first
-    for _ in range(depth):
-        kernel = next(_below(kernel), kernel)
-    os.kill(kernel, signal.SIGINT)
 
 
 class _Clock:
@@ -207,7 +203,7 @@ class _Clock:
 
     def _used(self) -> float:
         """Of those that live, and of those that ended and were waited for."""
-        fields = (_read(f"/proc/{pid}/stat").rpartition(")")[2].split() for pid in [self.first, *_below(self.first)])
+        fields = (read(f"/proc/{pid}/stat").rpartition(")")[2].split() for pid in [self.first, *below(self.first)])
         return sum(int(ticks) for field in fields for ticks in field[11:15]) / os.sysconf("SC_CLK_TCK")
 
 
@@ -219,7 +215,7 @@ class _Meter:
         self.first, self.walls, self.next_exact = first, walls, 0.0
 
     def too_large(self) -> tuple[int, str] | None:
-        processes = [*_below(self.first)]
+        processes = [*below(self.first)]
         if len(processes) > 2 * self.walls.processes:
             return self.first, "processes"
         if processes and _files(processes[-1]) > 3 * self.walls.files:
@@ -232,14 +228,6 @@ class _Meter:
         if sum(exact.values()) * 1024 <= self.walls.memory:
             return None
         return max(processes, key=exact.__getitem__), "memory"
-
-
-def _below(pid: int):
-    """The processes started by `pid`, and theirs."""
-    for thread in _entries(f"/proc/{pid}/task"):
-        for child in _read(f"/proc/{pid}/task/{thread}/children").split():
-            yield int(child)
-            yield from _below(int(child))
 
 
 def _files(pid: int) -> int:
@@ -255,30 +243,8 @@ def _files(pid: int) -> int:
     return count
 
 
-def _entries(path: str) -> list[str]:
-    try:
-        return os.listdir(path)
-    except OSError:  # gone meanwhile
-        return []
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path) as file:
-            return file.read()
-    except OSError:
-        return ""
-
-
 def _kilobytes(pid: int, file: str, names: tuple[str, ...]) -> int:
-    return sum(int(line.split()[1]) for line in _read(f"/proc/{pid}/{file}").splitlines() if line.startswith(names))
-
-
-def _kill(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
+    return sum(int(line.split()[1]) for line in read(f"/proc/{pid}/{file}").splitlines() if line.startswith(names))
 
 
 def _say(leash: socket.socket, **words: str) -> None:
@@ -316,6 +282,7 @@ def shepherd(main: Callable[[], None], alive: int | None = None) -> int:
     """Runs `main` in a child. Its exit status, when it ends; what it left behind is told to end too. alive: a pipe
     whose end ends this process, and with it all inside."""
     _die_with_parent()
+    LIBC.prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: without walls too, what loses its parent stays below this one
     os.setsid()
     os.nice(10)  # the keeper must get its turn, whatever goes on in here
     kernel = os.fork()
@@ -454,7 +421,7 @@ def lower(walls: Walls, user: int) -> None:
 
 def _limits(walls: Walls) -> dict[int, int]:
     """Address space is limited, a little tighter than memory: a MemoryError tells more than a dead kernel."""
-    now = int(_read("/proc/self/statm").split()[0]) * resource.getpagesize()
+    now = int(read("/proc/self/statm").split()[0]) * resource.getpagesize()
     return {
         resource.RLIMIT_AS: now + walls.memory * 9 // 10,
         resource.RLIMIT_CORE: 0,
