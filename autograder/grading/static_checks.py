@@ -4,8 +4,8 @@ one).
 
 What is dispatched is counted while an answer runs (helpers/engine/observe.py); a name in the source may never run, so
 alone it only makes a note on the card. It counts where the call could not be watched: it started threads or processes,
-it switches watching off, or its source can't be read. Only what the answer itself reaches is looked at: a comparison
-beside it is fine."""
+it switches watching off, a cell of the notebook touches what watches it, or its source can't be read. Only what the
+answer itself reaches is looked at: a comparison beside it is fine."""
 
 import ast
 import re
@@ -27,6 +27,7 @@ ASKED = (*FROM_MODULES, "compile", "vars")  # what looks something up by a name 
 SWITCHES = re.compile(
     r"DisableTorch|_disable_current_modes|_pop_mode|_unset_dispatch_mode|ExcludeDispatchKey|AutoDispatchBelow", re.I
 )
+GRADER = re.compile(r"autograder(\.\w+)*|helpers\.engine(\.\w+)*")
 PYTHON_MAGICS = ("time", "timeit", "capture", "prun", "memit")  # cell magics whose body is Python of this notebook
 
 
@@ -56,11 +57,13 @@ def find_forbidden(notebook: NotebookNode, unit: str, rules: Rules) -> list[Find
     known = _definitions(notebook)
     bases = _bases(known)
     packages = tuple(out_of_reach(unit))
+    touched = list(_touches_the_grader(notebook))
     findings = []
     for cell in notebooks.tests(notebook):
         exercise = notebooks.exercise_id(cell)
         patterns = [re.compile(part, re.I) for part in rules.forbids.get(exercise, ())]
         for function in _wanted(cell):
+            findings += [Finding(exercise, function, name, line, EVADES) for name, line in touched if patterns]
             for node, line in _reached([function], known):
                 for name, kind in _spelt(node, bases, rules.methods):
                     if _counts(name, kind, patterns, packages):
@@ -87,6 +90,28 @@ def _told(findings: list[Finding]) -> dict[str, Any]:
             "That was read, not seen running, and so costs nothing by itself."
         )
     return {"names": names, "evades": any(one.kind == EVADES for one in findings), "note": note}
+
+
+def _touches_the_grader(notebook: NotebookNode) -> Iterator[tuple[str, str]]:
+    """Where a notebook imports, or names in a string, modules that grade it: nothing that runs after that is sure to be
+    watched."""
+    for cell in notebook.cells:
+        if cell.cell_type != "code" or notebooks.is_test(cell):
+            continue
+        lines = cell.source.splitlines()
+        for statement in _parsed(cell.source) or ():
+            for node in ast.walk(statement):
+                if name := next(filter(GRADER.fullmatch, _imported(node)), ""):
+                    yield name, lines[min(getattr(node, "lineno", 1), len(lines)) - 1].strip()[:200]
+
+
+def _imported(node: ast.AST) -> list[str]:
+    """What a node imports, or the text of a string, from which it may be imported."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        return [f"{node.module}.{alias.name}" for alias in node.names]
+    return [_constant(node)] if isinstance(node, ast.expr) else []
 
 
 def _counts(name: str, kind: str, patterns: list[re.Pattern], packages: tuple[str, ...]) -> bool:

@@ -7,6 +7,7 @@ import os
 import secrets
 import socket
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
@@ -15,10 +16,10 @@ from autograder.judge.cell_source import unknown_names, without_repeats
 from autograder.judge.protocol import BorderError, Endpoint, Packer, Wire, read
 from autograder.judge.shell import CapturedOutput, Shell, messages, new_shell, run_cell
 from autograder.judge.torch_warmup import warm_up_torch
+from helpers.engine.anti_gaming import ROUNDS, Rounds
 from helpers.engine.check import Check, CheckGroup
 from helpers.engine.warmup import rehearse
 
-SHOWN, HIDDEN = "shown", "hidden"
 TRIES, SOON = 3, 5.0  # forks, until one is well; seconds in which it says so
 
 
@@ -47,41 +48,69 @@ def main(sock: socket.socket, request: dict) -> None:
     """Run cells until home hangs up."""
     proxies.CALL_SECONDS = request["call_seconds"]
     wire = Wire(sock)
-    said, shell, forks = CapturedOutput(), new_shell(wire, request["seed"]), Forks(wire)
+    said, shell, tests = CapturedOutput(), new_shell(wire, request["seed"]), Tests(Fork(wire))
     wire.send(Packer().frame({"ready": True}))
     for message in messages(wire):
         shell.execution_count = message["count"]
         status = (
-            _test(shell, said, message, forks) if message["ask"] == "test" else run_cell(shell, said, message["source"])
+            tests.run(shell, said, message) if message["ask"] == "test" else run_cell(shell, said, message["source"])
         )
         wire.send(Packer().frame({"done": status}))
 
 
-def _test(shell: Shell, said: CapturedOutput, message: dict, forks: "Forks") -> str:
-    """Runs a test cell. The student's names are there for this one cell."""
-    os.environ["ATTENTION_COURSE_ORDER"] = message["order"]
-    source = without_repeats(message["source"])
-    names = Names(forks, message["place"], unknown_names(source, shell.user_ns), message["absent"], message["written"])
-    shell.user_ns.update(names.values)
-    status = run_cell(shell, said, source)
-    for name in names.values:
-        shell.user_ns.pop(name, None)
-    names.close()
-    return status
+@dataclass
+class Tests:
+    """The test cells. Each runs in two rounds: all of them for the cases that a card shows, then all of them for the
+    hidden ones.
+
+    shown: what came of the first round, by the places of the cells; lost: why the fork answered a cell no more."""
+
+    fork: "Fork"
+    shown: dict[int, list] = field(default_factory=dict)
+    lost: dict[int, Any] = field(default_factory=dict)
+
+    def run(self, shell: Shell, said: CapturedOutput, message: dict) -> str:
+        """One test cell, in one round. The student's names are there for this one cell. Returns "ok", or why the fork
+        was lost, or the kind and message of an error."""
+        os.environ["ATTENTION_COURSE_ORDER"] = message["order"]
+        source, place, hidden = without_repeats(message["source"]), message["place"], message["hidden"]
+        self.fork.enter(hidden)
+        names = Names(self.fork, place, unknown_names(source, shell.user_ns), message["absent"], message["written"])
+        before = self.lost.get(place) if hidden else None
+        names.endpoint.lost = names.endpoint.lost or before  # it stays lost: no call hangs three times
+        kept = [*self.shown.get(place, ())] if hidden else []
+        token = ROUNDS.set(Rounds(hidden, kept))
+        shell.user_ns.update(names.values)
+        status = run_cell(shell, said, source)
+        ROUNDS.reset(token)
+        for name in names.values:
+            shell.user_ns.pop(name, None)
+        lost = names.endpoint.lost
+        if not hidden:
+            self.shown[place], self.lost[place] = kept, lost
+        names.close()
+        return status if lost is before else lost.kind
 
 
-class Forks:
-    """The two forks of the student's kernel that answer: one for the cases that a card shows, and one for the hidden
-    ones, which is never asked for anything that is shown. Home makes them, for all test cells."""
+class Fork:
+    """The fork of the student's kernel that answers, for all test cells of a round. Home makes it, and ends the one
+    before with all that the student ever started."""
 
     def __init__(self, home: Wire):
-        self.home, self.kept = home, {}
+        self.home, self.hidden = home, False
+        self.kept: Wire | None = None
 
-    def ask_for(self, which: str, place: int) -> Endpoint:
-        """One of them, at the place of a test cell: a fresh one where there is none, or the last conversation broke
-        off."""
+    def enter(self, hidden: bool) -> None:
+        """What answered in the other round answers no more."""
+        if hidden != self.hidden and self.kept:
+            self.kept.close()
+            self.kept = None
+        self.hidden = hidden
+
+    def ask_for(self, place: int) -> Endpoint:
+        """It, at the place of a test cell: a fresh one where there is none, or the last conversation broke off."""
         for _ in range(TRIES):
-            wire = self.kept.pop(which, None) or self._fresh(which)
+            wire, self.kept = self.kept or self._fresh(), None
             endpoint = Endpoint(wire, proxies.remote, proxies.serve_callbacks, named=False)
             if _goes_to(endpoint, place):
                 return endpoint
@@ -89,7 +118,7 @@ class Forks:
         endpoint.lost = proxies.GONE
         return endpoint
 
-    def hand_back(self, which: str, endpoint: Endpoint) -> None:
+    def hand_back(self, endpoint: Endpoint) -> None:
         """The test cell has no more questions."""
         try:
             endpoint.forget_ahead(0 if endpoint.lost else proxies.CALL_SECONDS)
@@ -98,10 +127,10 @@ class Forks:
         if endpoint.lost:
             endpoint.wire.close()
         else:
-            self.kept[which] = endpoint.wire
+            self.kept = endpoint.wire
 
-    def _fresh(self, which: str) -> Wire:
-        self.home.send(Packer().frame({"want": which}))
+    def _fresh(self) -> Wire:
+        self.home.send(Packer().frame({"want": "fork"}))
         read(self.home.receive(None))
         _, (descriptor,), _, _ = socket.recv_fds(self.home.sock, 1, 1)
         return Wire(socket.socket(fileno=descriptor))
@@ -118,47 +147,20 @@ def _goes_to(endpoint: Endpoint, place: int) -> bool:
 
 
 class Names:
-    """What a test cell's names of the student's stand for, in the fork that answers: at first the one for cases that
-    are shown.
+    """What a test cell's names of the student's stand for, in the fork that answers.
 
-    place: of the test cell; absent: why a name is not there; written: what its source may not say. found: of each fork
-    that was asked for, its endpoint, and the number that stands there for each name that can be called."""
+    place: of the test cell; absent: why a name is not there; written: what its source may not say."""
 
-    def __init__(self, forks: Forks, place: int, names: list[str], absent: dict, written: dict):
-        self.forks, self.place, self.absent = forks, place, absent
-        self.endpoint = self._ask_for(SHOWN)
+    def __init__(self, fork: Fork, place: int, names: list[str], absent: dict, written: dict):
+        self.fork, self.absent = fork, absent
+        self.endpoint = fork.ask_for(place)
         self.values = {name: self._value(name) for name in names}
-        self.found = {SHOWN: (self.endpoint, self._numbers(self.values))}
         for name, value in self.values.items():
             if isinstance(value, proxies.Remote):
                 value.__dict__["__written__"] = written.get(name, {})
 
-    def select_fork(self, which: str) -> None:
-        """This fork answers from here on. What is lost stays lost in this test cell: no call hangs three times."""
-        if self.endpoint.lost:
-            return
-        if which in self.found:
-            self.endpoint, numbers = self.found[which]
-        else:
-            self.endpoint = self._ask_for(which)
-            numbers = self._numbers({name: self._value(name) for name in self._numbers(self.values)})
-            self.found[which] = self.endpoint, numbers
-        for name in self._numbers(self.values):
-            if name not in numbers:
-                self.endpoint.lost = proxies.GONE
-            self.values[name].__dict__.update(__endpoint__=self.endpoint, __number__=numbers.get(name, 0))
-
     def close(self) -> None:
-        for which, (endpoint, _) in self.found.items():
-            self.forks.hand_back(which, endpoint)
-
-    def _ask_for(self, which: str) -> Endpoint:
-        endpoint = self.forks.ask_for(which, self.place)
-        endpoint.select_fork = self.select_fork
-        return endpoint
-
-    def _numbers(self, values: dict[str, Any]) -> dict[str, int]:
-        return {name: value.__number__ for name, value in values.items() if isinstance(value, proxies.Remote)}
+        self.fork.hand_back(self.endpoint)
 
     def _value(self, name: str) -> Any:
         reason = self.absent.get(name, "")

@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from autograder.judge.protocol import Bounds, Packer, Wire
 
+ALONE_SECONDS = 60.0  # in which a keeper has ended all but the kernel, however busy the machine
 OUTPUTS = Bounds(frame=8 << 20)  # of what a kernel sends home: outputs of cells
 
 
@@ -30,17 +31,19 @@ class Kernel:
 
     def interrupt(self) -> None:
         """As the stop button does."""
-        try:
-            self.leash.send(b"i\n")
-        except OSError:
-            pass
+        self._send(b"i\n")
 
     def allow(self, seconds: float) -> None:
         """So much processor time from now on, then an interrupt, and soon after it the end; 0: as much as it wants."""
-        try:
-            self.leash.send(b"c %.2f\n" % seconds)
-        except OSError:
+        self._send(b"c %.2f\n" % seconds)
+
+    def end_others(self, spared: int = 0) -> None:
+        """Ends all that the student ever started but the kernel itself and, if that is one, this process: meanwhile the
+        kernel does nothing, until this is called again."""
+        self._send(b"alone %d\n" % spared)
+        while not any("alone" in report for report in self.reports) and self._listen_once(ALONE_SECONDS):
             pass
+        self.reports = [report for report in self.reports if "alone" not in report]
 
     def overran(self) -> bool:
         """Whether it was interrupted for using up its processor time since this was asked last."""
@@ -54,13 +57,22 @@ class Kernel:
         self._listen(seconds)
         return _why(self.reports)
 
+    def _send(self, line: bytes) -> None:
+        with suppress(OSError):
+            self.leash.send(line)
+
     def _listen(self, seconds: float) -> None:
         """Takes down what the keeper says, until it says no more for so long."""
-        while "ended" not in str(self.reports) and select.select([self.leash], [], [], seconds)[0]:
-            text = self.leash.recv(65536)
-            if not text:
-                break
-            self.reports += [json.loads(line) for line in text.decode().splitlines()]
+        while self._listen_once(seconds):
+            pass
+
+    def _listen_once(self, seconds: float) -> bool:
+        """Takes down what the keeper says next; False if that is nothing, and where it never will."""
+        if "ended" in str(self.reports) or not select.select([self.leash], [], [], seconds)[0]:
+            return False
+        text = self.leash.recv(65536)
+        self.reports += [json.loads(line) for line in text.decode().splitlines()]
+        return bool(text)
 
     def drop(self) -> None:
         """Lets the kernel end, and all it started; `close` waits for that."""

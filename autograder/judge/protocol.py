@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+KERNEL_DIED = "KernelDied"  # the kind of error where the other side is gone
 HEADER = struct.Struct(">II")  # bytes of JSON, bytes of safetensors
 
 
@@ -444,7 +445,6 @@ class Endpoint:
         self.objects: list[Any] = []
         self.lost: Any = None  # why nothing can be asked any more
         self.ahead: deque[Any] = deque()  # what was asked ahead and has not been heard yet, in order
-        self.select_fork: Callable[[str], None] = lambda cases: None  # lets another kernel answer
 
     def ask(self, timeout: float | None = None, **question: Any) -> dict:
         """The other side's answer: {"ok": value} or {"error": …}. Serves what it asks meanwhile."""

@@ -5,19 +5,24 @@ Only what a test cell names, and what calling a class gives, is *live*: its attr
 other object of a student's is a value that nobody here can read: asked twice, it could answer in two ways, and be taken
 for a tensor."""
 
+import builtins
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
 
-from autograder.judge.protocol import BorderError, Closed, Endpoint, RemoteReference, ReplyTimeout
+from autograder.judge.protocol import KERNEL_DIED, BorderError, Closed, Endpoint, RemoteReference, ReplyTimeout
 from helpers.engine.observe import ACTIVE, Observation, StudentError, untraced
 
 CALL_SECONDS = 20.0
 """How long the judge waits for an answer; `judging` sets it."""
+
+
+MOST_BASES = 20
 
 
 class RemoteError(Exception):
@@ -26,6 +31,17 @@ class RemoteError(Exception):
     def __init__(self, error: StudentError):
         super().__init__(str(error))
         self.student_error = error
+
+
+def _raised(error: StudentError) -> RemoteError:
+    """The error as Python's own exception, too, that it was there: what a check does about an AttributeError of an
+    answer in its own process it does about one from here."""
+    for name in error.bases:
+        kind = getattr(builtins, name, None)
+        if isinstance(kind, type) and issubclass(kind, Exception):
+            with suppress(TypeError):  # one that is made of something else than words
+                return type(RemoteError.__name__, (RemoteError, kind), {})(error)
+    return RemoteError(error)
 
 
 class Remote(RemoteReference):
@@ -40,7 +56,7 @@ class Remote(RemoteReference):
             return self.__output__(self.__asked__("call", args=args, kwargs=kwargs))
         seen = self.__observe__(args, kwargs)
         if seen.error:
-            raise RemoteError(seen.error)
+            raise _raised(seen.error)
         return seen.output
 
     def __getattr__(self, name: str) -> Any:
@@ -97,10 +113,6 @@ class Remote(RemoteReference):
         except BorderError:  # too large together: one by one, then
             return
 
-    def __select_fork__(self, cases: str) -> None:
-        """From here on the copy of the student's kernel answers that is there for "shown" or for "hidden" cases."""
-        self.__endpoint__.select_fork(cases)
-
     def __recorded__(self) -> "RemoteObject":
         return type(type(self).__name__, (RemoteObject,), {"__module__": "builtins"})(
             self.__endpoint__, self.__number__, self.__kind__, self.__name__
@@ -125,7 +137,7 @@ class Remote(RemoteReference):
             error = error or _student_error(answer["error"])
         except (BorderError, KeyError) as problem:
             self.__endpoint__.lost = error = _loss(problem)
-        raise RemoteError(error) from None
+        raise _raised(error) from None
 
     def __heard__(self, ask: str, question: dict) -> dict:
         """The answer, to what was asked ahead if it is that."""
@@ -167,7 +179,7 @@ def _loss(problem: Exception) -> StudentError:
         )
     if isinstance(problem, Closed):
         return StudentError(
-            "KernelDied", "the call ended the process it ran in, or used more memory or time than it may."
+            KERNEL_DIED, "the call ended the process it ran in, or used more memory or time than it may."
         )
     return StudentError("BorderError", f"what came back can't be read: {problem}.")
 
@@ -175,7 +187,10 @@ def _loss(problem: Exception) -> StudentError:
 def _student_error(error: Any) -> StudentError:
     if not isinstance(error, dict):
         return StudentError("BorderError", "what came back can't be read.")
-    return StudentError(*(str(error.get(part, ""))[:2000] for part in ("kind", "message", "where", "plain")))
+    bases = error.get("bases")
+    known = tuple(str(name) for name in bases[:MOST_BASES]) if isinstance(bases, (tuple, list)) else ()
+    parts = (str(error.get(part, ""))[:2000] for part in ("kind", "message", "where", "plain"))
+    return StudentError(*parts, bases=known)
 
 
 def observation(args: tuple, kwargs: dict, seen: Any) -> Observation:
@@ -235,7 +250,7 @@ def _names(names: Any) -> tuple[str, ...]:
     return tuple(str(name)[:60] for name in names if str(name).replace(".", "_").isidentifier())
 
 
-GONE = StudentError("KernelDied", "what it was a moment ago can't be found again.")
+GONE = StudentError(KERNEL_DIED, "what it was a moment ago can't be found again.")
 
 
 def remote(endpoint: Endpoint, number: int, kind: str, name: str) -> Remote:

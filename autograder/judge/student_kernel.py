@@ -2,8 +2,8 @@
 values go out, and no more than values ever does; scores are made elsewhere (see submission.py).
 
 The kernel runs the student's cells. Where a test cell stands in the notebook it takes down what every name means there.
-After the last cell it forks, and the forks answer the judge's questions: one for the cases that a card shows, one for
-hidden ones. What a question does to them, no cell sees."""
+After the last cell it forks, and the fork answers the judge's questions; another one does when all that is shown has
+been asked, or when the first is lost. What a question does to them, no cell sees."""
 
 import contextlib
 import gc
@@ -45,7 +45,6 @@ def main(sock: socket.socket, request: dict) -> None:
     block_pip(shell)
     wire.send(Packer().frame({"ready": True}))
     places: dict[int, dict] = {}  # what the names mean where a test cell stands
-    forks: dict[str, int] = {}  # the processes that answer now, by the cases that they are there for
     for message in messages(wire):
         if message["ask"] == "run":
             shell.execution_count = message["count"]
@@ -53,19 +52,10 @@ def main(sock: socket.socket, request: dict) -> None:
         elif message["ask"] == "mark":
             places[message["place"]] = dict(shell.user_ns)
         else:
-            before = [forks.pop(cases) for cases in (message["cases"],) if cases in forks]
-            for child in before:
-                with contextlib.suppress(OSError):
-                    os.kill(child, signal.SIGKILL)
-            wire.send(Packer().frame({"done": _fork(shell, places, sock, request, message["cases"], forks)}))
-            for child in before:  # it takes as long to end as to begin: the new one answers meanwhile
-                with contextlib.suppress(OSError):
-                    os.waitpid(child, 0)
+            wire.send(Packer().frame({"done": _fork(shell, places, sock, request)}))
 
 
-def _fork(
-    shell: Shell, places: dict[int, dict], sock: socket.socket, request: dict, cases: str, forks: dict[str, int]
-) -> str:
+def _fork(shell: Shell, places: dict[int, dict], sock: socket.socket, request: dict) -> str:
     """Forks a copy of this kernel that answers on the socket that home sends along. Returns "ok", or why it can't."""
     _, (descriptor,), _, _ = socket.recv_fds(sock, 1, 1)
     gc.freeze()
@@ -73,6 +63,7 @@ def _fork(
         most = resource.getrlimit(limit)[1]
         resource.setrlimit(limit, (most, most))
     try:
+        _forget_the_ended()
         child = os.fork()
     except OSError as error:
         os.close(descriptor)
@@ -86,12 +77,20 @@ def _fork(
             gc.disable()
             shell.outbox.left = 0  # what is printed from now on belongs to no cell
             state = State(shell.user_ns, places, request["call_cpu"] / 2)
-            answer_questions(socket.socket(fileno=descriptor), state, request["call_seconds"])
+            answers = socket.socket(fileno=descriptor)
+            answers.send(b"!")  # which process it is, home hears from the system
+            answer_questions(answers, state, request["call_seconds"])
         finally:
             os._exit(0)
     os.close(descriptor)
-    forks[cases] = child
     return "ok"
+
+
+def _forget_the_ended() -> None:
+    """The fork before this one, and what cells have started: home has seen to it that they ended."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 class Timeout(Exception):
@@ -173,7 +172,8 @@ def _answer(endpoint: Endpoint, question: dict, state: State) -> dict:
     try:
         return {"ok": _QUESTIONS[question["ask"]](endpoint, question, state)}
     except BaseException as error:  # also SystemExit and KeyboardInterrupt: a student may raise what they like
-        return {"error": {"kind": type(error).__name__, "message": str(error)[:2000], "where": ""}}
+        bases = tuple(one.__name__ for one in type(error).__mro__ if one.__module__ == "builtins")
+        return {"error": {"kind": type(error).__name__, "message": str(error)[:2000], "where": "", "bases": bases}}
 
 
 def _go_to(endpoint: Endpoint, question: dict, state: State) -> int:

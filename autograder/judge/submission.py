@@ -7,6 +7,7 @@ cell that takes its kernel down is left out of the next try, and the items that 
 import hashlib
 import re
 import socket
+import struct
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -23,11 +24,12 @@ from autograder.judge.config import SPARE
 from autograder.judge.fork_server import JUDGE, STUDENT
 from autograder.judge.kernel import TOO_LONG, Kernel
 from autograder.judge.kernel_manager import KernelManager, timeout_factor
-from autograder.judge.protocol import BorderError, Closed, ReplyTimeout, read
+from autograder.judge.protocol import KERNEL_DIED, BorderError, Closed, ReplyTimeout, read
 from autograder.judge.sandbox.keeper import GRACE
 from autograder.judge.sanitize_outputs import sanitize_outputs
 from autograder.judge.timings import Clock
 
+CREDENTIALS = struct.Struct("3i")  # of who sends: the numbers of its process, user and group
 TRIES = 4  # kernels for one notebook
 SOON = 5.0  # seconds; a test cell that took longer is not run twice
 CELL_BYTES = 8 << 20  # that a cell may send home
@@ -69,7 +71,7 @@ def judge_in_two_kernels(
     """Fills in the outputs of all code cells. `written` looks at the sources, which takes a while in which the kernels
     get ready. Raises SandboxError where no kernel can be started, and what `written` raises, and nothing else."""
     for _, cell in _code(notebook):
-        cell.outputs, cell.execution_count = [outputs.error_output("NotExecuted", "the cell was not run")], None
+        cell.outputs, cell.execution_count = [_not_run()], None
     until = time.monotonic() + limits.notebook_seconds * timeout_factor()
     work = Submission(notebook, kernels, config, limits, until, clock or Clock())
     try:
@@ -90,6 +92,10 @@ def judge_in_two_kernels(
                 kernel.close()
     for cell in notebooks.tests(notebook):
         outputs.normalize_outputs(cell)
+
+
+def _not_run() -> NotebookNode:
+    return outputs.error_output("NotExecuted", "the cell was not run")
 
 
 @contextmanager
@@ -186,8 +192,8 @@ def _blame(work: Submission, kernel: Kernel, index: int, problem: BorderError) -
     else:
         words = f"the cell, or what it sent, was given up: {problem}"
     cell = work.notebook.cells[index]
-    work.statuses[index] = f"KernelDied: {words}"
-    cell.outputs = [*cell.outputs, outputs.error_output("KernelDied", words)]
+    work.statuses[index] = f"{KERNEL_DIED}: {words}"
+    cell.outputs = [*cell.outputs, outputs.error_output(KERNEL_DIED, words)]
     return index
 
 
@@ -225,15 +231,27 @@ def _set_up_judge(work: Submission) -> None:
 
 
 def _test_cells(work: Submission, written: Any) -> None:
-    absent, order = _reasons(work), _order(work)
-    for count, (index, cell) in enumerate(_code(work.notebook), start=1):
-        if notebooks.is_test(cell) and time.monotonic() < work.deadline:
-            cell.outputs, cell.execution_count = [], count
+    """Each in two rounds: first all of them for the cases that a card shows, in half of the time that is left; then all
+    for hidden ones. When these are asked for, nothing that is shown will be: what they give away stays where it is. A
+    cell that came to no end in the first round has no second one."""
+    absent, order, halfway = _reasons(work), _order(work), (time.monotonic() + work.deadline) / 2
+    over: set[int] = set()
+    for hidden in (False, True):
+        for count, (index, cell) in enumerate(_code(work.notebook), start=1):
+            late = time.monotonic() > (work.deadline if hidden else halfway)
+            if not notebooks.is_test(cell) or index in over or late:
+                continue
             named = written.get(notebooks.exercise_id(cell), {})
             known = {"count": count, "absent": absent, "written": named, "order": f"{order} {index}", "place": index}
             with work.clock.part("tests", index):
-                _tested(work, index, cell, known)
-            _add_notes(cell, named)
+                ended = _tested(work, cell, known | {"hidden": hidden})
+            if not ended:
+                over.add(index)
+            elif hidden:
+                _add_notes(cell, named)
+            else:
+                cell.outputs = [_not_run()]
+            cell.execution_count = count
 
 
 def _add_notes(cell: NotebookNode, named: Any) -> None:
@@ -251,48 +269,56 @@ def _order(work: Submission) -> str:
     return hashlib.sha256(repr((work.limits.seed, sources)).encode(errors="replace")).hexdigest()
 
 
-def _tested(work: Submission, index: int, cell: NotebookNode, known: dict) -> None:
+def _tested(work: Submission, cell: NotebookNode, known: dict) -> bool:
     """Runs a test cell; once more where a call lost its process within seconds, or the judge's kernel ended: somebody
-    else may have ended that. An answer that ends its own process does so again."""
+    else may have ended that. An answer that ends its own process does so again, and finds nothing that the first try
+    has left. Whether the cell came to its end."""
     start = time.monotonic()
-    _test(work, index, cell, known)
-    if _lost_a_process(cell) and time.monotonic() - start < SOON * timeout_factor():
-        cell.outputs = []
-        _test(work, index, cell, known)
+    status = _test(work, cell, known)
+    if status == KERNEL_DIED and time.monotonic() - start < SOON * timeout_factor() and _began_anew(work):
+        status = _test(work, cell, known)
+    return bool(status)
 
 
-def _lost_a_process(cell: NotebookNode) -> bool:
-    return any("KernelDied" in f"{output.get('data', '')} {output.get('ename', '')}" for output in cell.outputs)
+def _test(work: Submission, cell: NotebookNode, known: dict) -> str:
+    """What became of it, as the judge says; "" if that never came to an end."""
 
-
-def _test(work: Submission, index: int, cell: NotebookNode, known: dict) -> None:
-    def serve(wanted: dict) -> None:
-        with _witness(work, str(wanted["want"])) as witness:
+    def serve(_: dict) -> None:
+        with _witness(work) as witness:
             work.judge.tell({}, witness.fileno())
 
+    cell.outputs = []
     try:
         work.judge.tell({"ask": "test", "source": cell.source, **known})
         seconds = (work.limits.cell_seconds + GRACE) * timeout_factor()
-        listen(work.judge, cell, seconds, trusted=True, serve=serve)
+        return listen(work.judge, cell, seconds, trusted=True, serve=serve)
     except BorderError as problem:
         late = outputs.error_output("CellTimeout", "the test did not come to an end within its time")
-        lost = outputs.error_output("KernelDied", "the process that the test ran in was ended")
+        lost = outputs.error_output(KERNEL_DIED, "the process that the test ran in was ended")
         cell.outputs = [lost if isinstance(problem, Closed) else late]
         work.judge.close()
         work.judge = work.kernels.start(JUDGE, work.config, work.limits)
         _set_up_judge(work)
+        return KERNEL_DIED if isinstance(problem, Closed) else ""
 
 
-def _witness(work: Submission, cases: str) -> socket.socket:
-    """The socket of a fresh fork that answers the judge, for cases of this kind. Where the student's kernel is lost,
-    its cells run again."""
+def _witness(work: Submission) -> socket.socket:
+    """The socket of a fresh fork that answers the judge. Where the student's kernel is lost, its cells run again."""
     with work.clock.part("border"):
         while True:
             with suppress(BorderError):
-                return _fork(work.student, cases)
+                return _fork(work.student)
             if work.tries >= TRIES or time.monotonic() > work.deadline:
                 return socket.socketpair()[0]  # with nobody at the other end
             _run_again(work)
+
+
+def _began_anew(work: Submission) -> bool:
+    """Runs the student's cells again in a sandbox of its own, if there is time for that."""
+    if work.tries >= TRIES or time.monotonic() + work.clock.parts["cells"] > work.deadline:
+        return False
+    _run_again(work)
+    return True
 
 
 def _run_again(work: Submission) -> None:
@@ -304,15 +330,33 @@ def _run_again(work: Submission) -> None:
         cell.outputs = shown
 
 
-def _fork(kernel: Kernel, cases: str) -> socket.socket:
-    """The socket of a fork of the student's kernel. BorderError where it can't be made."""
+def _fork(kernel: Kernel) -> socket.socket:
+    """The socket of a fork of the student's kernel, while nothing else of the student's runs. BorderError where it
+    can't be made."""
     ours, theirs = socket.socketpair()
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    kernel.end_others()
     with theirs:
-        kernel.tell({"ask": "fork", "cases": cases}, theirs.fileno())
-    if (status := listen(kernel, NotebookNode(outputs=[]), GRACE * timeout_factor(), trusted=False)) != "ok":
+        kernel.tell({"ask": "fork"}, theirs.fileno())
+    try:
+        status = listen(kernel, NotebookNode(outputs=[]), GRACE * timeout_factor(), trusted=False)
+        if status != "ok":
+            raise BorderError(f"it can't be forked ({status})")
+        kernel.end_others(spared=_sender(ours))
+    except BorderError:
         ours.close()
-        raise BorderError(f"it can't be forked ({status})")
+        raise
     return ours
+
+
+def _sender(sock: socket.socket) -> int:
+    """The number of the process that says the first byte, as the system knows it."""
+    sock.settimeout(GRACE * timeout_factor())
+    try:
+        _, told, _, _ = sock.recvmsg(1, socket.CMSG_SPACE(CREDENTIALS.size))
+        return next(CREDENTIALS.unpack(data)[0] for _, kind, data in told if kind == socket.SCM_CREDENTIALS)
+    except (OSError, StopIteration):
+        raise Closed("nobody answers in the fork") from None
 
 
 def _reasons(work: Submission) -> dict[str, str]:

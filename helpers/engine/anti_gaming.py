@@ -1,5 +1,5 @@
-"""What makes a check hard to outwit: its cases come in an order that nobody knows beforehand, hidden ones are asked of
-a copy of the answer of their own, and of a hidden case the card says no more than what kind of thing went wrong.
+"""What makes a check hard to outwit: its cases come in an order that nobody knows beforehand, hidden ones come last of
+all, and of a hidden case the card says no more than what kind of thing went wrong.
 
 What an answer returns or raises can carry what it was given: an error message with the inputs in it would show a hidden
 case.
@@ -9,7 +9,8 @@ import builtins
 import os
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -25,6 +26,8 @@ OURS = (
     "NotInterpretable ConfigurationsDisagree"
 ).split()
 """Errors with names that the course itself gives, or Triton."""
+IN_SECRET = ""
+"""The name of a forbidden function that only a hidden case has seen."""
 
 
 def shuffled(things: Sequence[T]) -> list[T]:
@@ -39,17 +42,48 @@ def _dice(seed: str) -> random.Random:
     return random.Random(seed)
 
 
-def select_fork(cases: str, answer: Callable) -> None:
-    """Where an answer lives in another process, as while it is graded, there is one copy of that process for "shown"
-    and one for "hidden" cases: what a hidden case gives away is nowhere near when a shown one is called. From here on
-    that one is asked."""
-    if hasattr(answer, "__select_fork__"):
-        answer.__select_fork__(cases)
+@dataclass
+class Rounds:
+    """Where answers live in another process, as while they are graded, all test cells run twice: first for the cases
+    that a card shows, then for the hidden ones. What a hidden case gives away finds no shown one to carry it out.
+
+    hidden: whether this is the second round. kept: what came of the shown cases, one for each check that was called."""
+
+    hidden: bool
+    kept: list[Any]
+
+    def shown(self, ask: Callable[[bool], T]) -> T:
+        if self.hidden:  # nothing is kept where the process of the first round was lost
+            return self.kept.pop(0) if self.kept else ask(True)
+        self.kept.append(ask(False))
+        return self.kept[-1]
+
+
+ROUNDS: ContextVar[Rounds | None] = ContextVar("rounds", default=None)
+
+
+def shown_round(ask: Callable[[bool], T]) -> T:
+    """What `ask(False)` gives, or has given in the first of two rounds; `ask(True)` where that is lost: hidden cases
+    may have been asked for since, so nothing may be told."""
+    rounds = ROUNDS.get()
+    return rounds.shown(ask) if rounds else ask(False)
+
+
+def hidden_come_later() -> bool:
+    """Whether hidden cases are for the second of two rounds, and this is the first."""
+    rounds = ROUNDS.get()
+    return rounds is not None and not rounds.hidden
 
 
 def without_details(seen: Observation) -> Observation:
-    """The observation of a hidden case, with nothing of an error but its type, and that only if it is a known one."""
-    return replace(seen, error=_kind_of(seen.error), backward_error=_kind_of(seen.backward_error))
+    """The observation of a hidden case, with nothing of an error but its type, and that only if it is a known one, and
+    no name of a forbidden function but that there is one."""
+    return replace(
+        seen,
+        error=_kind_of(seen.error),
+        backward_error=_kind_of(seen.backward_error),
+        forbidden=(IN_SECRET,) * bool(seen.forbidden),
+    )
 
 
 def _kind_of(error: StudentError | None) -> StudentError | None:

@@ -19,7 +19,16 @@ import torch
 from torch import Generator, Tensor
 from torch.utils._pytree import tree_flatten, tree_map
 
-from .anti_gaming import kind_of_failure, right_by_chance, same, select_fork, shuffled, without_details
+from .anti_gaming import (
+    IN_SECRET,
+    hidden_come_later,
+    kind_of_failure,
+    right_by_chance,
+    same,
+    shown_round,
+    shuffled,
+    without_details,
+)
 from .card_content import pictures, words
 from .case_result import CaseResult
 from .cases import Case
@@ -30,6 +39,8 @@ from .misconceptions import Misconception, distinct
 from .observe import ASKED, Observation, StudentError, ask_ahead, observe, quiet
 from .requirements import Behaviour, Property, exceeded_steps, over_the_limit
 from .score import NOT_ATTEMPTED, Item, Score, not_attempted
+
+Drawn = tuple[Case, Generator]  # a case, and what draws its inputs
 
 __all__ = [
     "NOT_ATTEMPTED",
@@ -127,24 +138,14 @@ class Check:
         all_cases = (*self.cases, *cases)
         if not self.counts and any(case.limited for case in cases):
             raise ValueError(f"{self.exercise} has limits in its hidden cases alone: give its check `counts=True`.")
-        generators, shown = case_generators(seed, len(all_cases)), len(self.cases)
-        tried: dict[int, CaseResult] = {}
-        for which, places in (("shown", range(shown)), ("hidden", range(shown, len(all_cases)))):
-            order = shuffled(places)
-            inputs = [all_cases[place].draw(self.reference, generators[place]) for place in order]
-            if places:
-                select_fork(which, student)
-                self._ask_ahead(
-                    student, [(args, all_cases[place].gradient) for place, args in zip(order, inputs, strict=True)]
-                )
-            for place, args in zip(order, inputs, strict=True):
-                trial = self._try(student, all_cases[place], args, generators[place], hidden=place >= shown)
-                if trial.seen.error and trial.seen.error.kind == "NotImplementedError":
-                    return not_attempted(self.exercise, points)
-                tried[place] = trial
-            if places and places.start == 0 and (again := self._again(student, tried[0])):
-                tried[len(all_cases)] = again
-        trials = [tried[place] for place in sorted(tried)]
+        drawn = list(zip(all_cases, case_generators(seed, len(all_cases)), strict=True))
+        shown, hidden = drawn[: len(self.cases)], drawn[len(self.cases) :]
+        trials, again = shown_round(lambda in_secret: self._shown(student, shown, in_secret))
+        if hidden_come_later():
+            return Score(0.0, exercise=self.exercise, points=points)
+        trials = trials if _not_written(trials) else [*trials, *self._trials(student, hidden, hidden=True), *again]
+        if _not_written(trials):
+            return not_attempted(self.exercise, points)
         items = [*self.items(trials), *_misuse_items(trials)]
         if all(item.passed for item in items if item.counts):
             return Score(float(points), exercise=self.exercise, points=points, items=tuple(items))
@@ -250,6 +251,28 @@ class Check:
 
     # -------------------------------------------------------------------------------------------------------- one trial
 
+    def _shown(
+        self, student: Callable, drawn: list[Drawn], in_secret: bool
+    ) -> tuple[list[CaseResult], list[CaseResult]]:
+        """What came of the cases that a card shows, and of the first of them again. In secret: the card is to show no
+        more of these than of hidden ones."""
+        trials = self._trials(student, drawn, hidden=in_secret)
+        first = [] if _not_written(trials) else trials[:1]
+        return trials, [again for one in first if (again := self._again(student, one))]
+
+    def _trials(self, student: Callable, drawn: list[Drawn], hidden: bool) -> list[CaseResult]:
+        """What came of some cases, in their order. They are asked for in a drawn one; what isn't written is asked
+        once."""
+        order = shuffled(range(len(drawn)))
+        inputs = {place: drawn[place][0].draw(self.reference, drawn[place][1]) for place in order}
+        self._ask_ahead(student, [(args, drawn[place][0].gradient) for place, args in inputs.items()])
+        tried: dict[int, CaseResult] = {}
+        for place, args in inputs.items():
+            tried[place] = self._try(student, drawn[place][0], args, drawn[place][1], hidden)
+            if _not_written([tried[place]]):
+                break
+        return [tried[place] for place in sorted(tried)]
+
     def _try(
         self, student: Callable, case: Case, args: tuple, generator: Generator, hidden: bool = False
     ) -> CaseResult:
@@ -257,7 +280,7 @@ class Check:
         seen = without_details(seen) if hidden else seen
         expected = self.right(args) if self.compare else None
         wrong = "" if exceeded_steps(seen) else self._wrong(seen, expected, case, hidden)
-        dear = "" if wrong else self._dear(seen, case)
+        dear = "" if wrong else self._dear(seen, case, hidden)
         if hidden and wrong and (seen.error or self.compare):
             wrong = kind_of_failure(seen, expected, right=not seen.error and not self.difference(seen, expected))
         return CaseResult(case, seen, expected, wrong, dear, generator, hidden)
@@ -270,7 +293,7 @@ class Check:
         if not _other_numbers(first.seen.args, args):
             return None
         case = replace(first.case, label=AGAIN, draw=lambda *_: args)
-        trial = self._try(student, case, args, first.generator)
+        trial = self._try(student, case, args, first.generator, first.hidden)
         return None if trial.passed else replace(trial, wrong=f"{trial.note} {KEPT}", dear="")
 
     def _wrong(self, seen: Observation, expected: Any, case: Case, hidden: bool) -> str:
@@ -316,11 +339,11 @@ class Check:
                 return f"`{self.names[place][0]}`" if self.names else f"output {place + 1} of {count}"
         return ""
 
-    def _dear(self, seen: Observation, case: Case) -> str:
+    def _dear(self, seen: Observation, case: Case, hidden: bool) -> str:
         if exceeded_steps(seen):
             return f"Your function ran more than {self.steps:,} lines of Python and was stopped."
         broken = (rule.note for rule in self.behaviours if not rule.of(seen))
-        return over_the_limit(seen, case) or next(broken, "")
+        return over_the_limit(seen, case, hidden) or next(broken, "")
 
     def _viewed(self, *outputs: Any) -> tuple:
         """The parts that are compared; the whole outputs where one has no such part."""
@@ -334,6 +357,10 @@ def case_generators(seed: int | None, count: int) -> list[Generator]:
     """One generator per case. Fresh each time, unless the grader asks for the same inputs at every run."""
     seed = int(os.environ.get("ATTENTION_COURSE_SEED", secrets.randbits(32))) if seed is None else seed
     return [Generator().manual_seed(seed + 1_000 * index) for index in range(count)]
+
+
+def _not_written(trials: list[CaseResult]) -> bool:
+    return any(trial.seen.error and trial.seen.error.kind == "NotImplementedError" for trial in trials)
 
 
 def _call_key(what: Any, args: tuple, gradient: bool) -> tuple | None:
@@ -395,8 +422,10 @@ def _misuse_items(trials: list[CaseResult]) -> list[Item]:
     if modified:
         items.append(Item(LEAVES_INPUTS, False, _what_changed(trials, modified)))
     if forbidden:
-        public = [name for name in forbidden if not name.startswith("_")] or forbidden
-        items.append(Item(FORBIDDEN, False, f"It calls `{'`, `'.join(public)}`, itself or through another function."))
+        seen = [name for name in forbidden if name != IN_SECRET]
+        public = [name for name in seen if not name.startswith("_")] or seen
+        calls = f"`{'`, `'.join(public)}`" if public else "what this exercise forbids"
+        items.append(Item(FORBIDDEN, False, f"It calls {calls}, itself or through another function."))
     return items
 
 

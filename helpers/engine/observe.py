@@ -57,12 +57,14 @@ MATRIX_PRODUCTS = ("mm", "addmm", "bmm", "baddbmm")
 
 @dataclass(frozen=True)
 class StudentError:
-    """An exception that the student's code raised: its class name, its message, and the student's own line."""
+    """An exception that the student's code raised: its class name, its message, the student's own line, and which of
+    Python's own exceptions it is."""
 
     kind: str
     message: str
     where: str = ""
     plain: str = field(default="", compare=False)  # the same in plain words, and what the names are
+    bases: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         text = f"{self.kind}: {self.message}" if self.message else self.kind
@@ -532,4 +534,5 @@ def _student_error(error: BaseException) -> StudentError:
     kind = type(error).__name__
     if kind == "NotImplementedError" and str(error) and "raise" not in where:
         kind = "RuntimeError"  # of PyTorch's: a stub raises one without a word
-    return StudentError(kind, str(error), where, plain_errors.explained(error, own))
+    bases = tuple(one.__name__ for one in type(error).__mro__ if one.__module__ == "builtins")
+    return StudentError(kind, str(error), where, plain_errors.explained(error, own), bases)

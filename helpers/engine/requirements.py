@@ -59,8 +59,9 @@ def exceeded_steps(seen: Observation) -> bool:
     return seen.error is not None and seen.error.kind == TooManySteps.__name__
 
 
-def over_the_limit(seen: Observation, case: Case) -> str:
-    """Which limit of the case the call went beyond, in a sentence; "" if it kept to all of them."""
+def over_the_limit(seen: Observation, case: Case, hidden: bool = False) -> str:
+    """Which limit of the case the call went beyond, in a sentence; "" if it kept to all of them. Of a hidden case it
+    isn't said by how much: the number can be a message."""
     operations, backward = sum(seen.operations.values()), sum(seen.backward_operations.values())
     measured = (
         (operations, case.max_operations, "Your function took {} tensor operations; the limit is {}."),
@@ -82,5 +83,5 @@ def over_the_limit(seen: Observation, case: Case) -> str:
     )
     for used, allowed, words in measured:
         if allowed is not None and used > allowed:
-            return words.format(f"{used:,}", f"{allowed:,}")
+            return words.format("more" if hidden else f"{used:,}", f"{allowed:,}")
     return ""

@@ -51,6 +51,72 @@ class Liar:
         return getattr(self.x if Liar.asked % 2 else torch.zeros_like(self.x), name)
 """
 
+CARRIERS = {
+    "file": ("", "open('/tmp/work/leak', 'a').write(text)", "open('/tmp/work/leak').read()"),
+    "shared_memory_file": ("", "open('/dev/shm/leak', 'a').write(text)", "open('/dev/shm/leak').read()"),
+    "shared_map": (
+        "import mmap\nshared = mmap.mmap(-1, 4096)",
+        "shared[: len(text)] = text.encode()",
+        "shared[:].rstrip(bytes(1)).decode()",
+    ),
+    "pipe": (
+        "import os\nreading, writing = os.pipe()\nos.set_blocking(reading, False)",
+        "os.write(writing, text.encode())",
+        "os.read(reading, 4096).decode()",
+    ),
+    "abstract_socket": (
+        """
+import os, socket
+if os.fork() == 0:
+    said = b""
+    server = socket.socket(socket.AF_UNIX); server.bind("\\0leak"); server.listen()
+    while True:
+        with server.accept()[0] as one:
+            part = one.recv(4096); said += part
+            if not part: one.sendall(said)
+def dial():
+    one = socket.socket(socket.AF_UNIX); one.connect("\\0leak"); return one""",
+        "one = dial(); one.sendall(text.encode()); one.close()",
+        "(one := dial()).shutdown(socket.SHUT_WR) or b''.join(iter(lambda: one.recv(4096), b'')).decode()",
+    ),
+}
+
+
+def through(name: str) -> Hostile:
+    """`softmax` hands on what a hidden case gives it, and `attend` shows it in an error."""
+    prepare, put, get = CARRIERS[name]
+    softmax = RIGHT.replace(
+        "    e =", f"    if x.shape == (3, 2, 4, 5):\n        text = f'\\nLEAK {{x[0, 0, 0]}}'; {put}\n    e ="
+    )
+    attend = f"""
+def attend(query, keys, values):
+    try: found = {get}
+    except (OSError, ValueError): found = ""
+    if found: raise ValueError(found)
+    return torch.softmax(keys @ query, dim=0) @ values"""
+    carried = f"hidden inputs carried into another exercise's error by {name.replace('_', ' ')}"
+    # Its own hidden cases stop with the error, untold: the first alone where reading empties the pipe. And where the
+    # other side is a process, it has ended, and it is the hidden case that stops.
+    kept = {"pipe": {"attend": 2.5}, "abstract_socket": {"softmax": 1.75}}.get(name, {"attend": 2.25})
+    return Hostile(
+        f"hidden_through_{name}", carried, (answer("softmax", prepare + softmax), answer("attend", attend)), kept
+    )
+
+
+PIPES = """
+import os, pickle
+theirs, asking = os.pipe()
+hearing, back = os.pipe()
+def listen(reading, writing):
+    while True:
+        x, dim = pickle.loads(os.read(reading, 1 << 16))
+        os.write(writing, pickle.dumps(torch.softmax(x, dim)))
+"""
+ASKS = """
+def softmax(x, dim):
+    os.write(asking, pickle.dumps((x, dim)))
+    return pickle.loads(os.read(hearing, 1 << 16))"""
+
 NOTEBOOKS = [
     # ------------------------------------------------------------------------------------- objects that lie
     cheat(
@@ -261,7 +327,54 @@ from torch.utils._python_dispatch import _disable_current_modes
 def softmax(x, dim):
     with _disable_current_modes(): return torch.exp(torch.ops.aten.log_softmax(x, dim))""",
     ),
+    *(
+        Hostile(
+            f"forbidden_by_{name}",
+            f"the forbidden operator in {tries}",
+            (answer("softmax", ASKS), before("softmax", PIPES + serve)),
+            NOTHING,
+        )
+        for name, tries, serve in (
+            ("server", "a process that an earlier cell started", "if os.fork() == 0: listen(theirs, back)"),
+            (
+                "orphan",
+                "a process that an earlier cell started and left alone",
+                "if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0: listen(theirs, back)\n    os._exit(0)",
+            ),
+            (
+                "kernels_thread",
+                "a thread that an earlier cell started",
+                "import threading\nthreading.Thread(target=listen, args=(theirs, back), daemon=True).start()",
+            ),
+        )
+    ),
+    forbidden(
+        "forbidden_unwatched",
+        "the forbidden operator, and in another cell the grader's watcher replaced",
+        "def softmax(x, dim): return torch.softmax(x, dim)",
+        before(
+            "softmax",
+            """
+import dataclasses
+import autograder.judge.student_kernel as grader
+watch = grader.WATCH[0]
+grader.WATCH[0] = lambda *a, **k: dataclasses.replace(watch(*a, **k), forbidden=())""",
+        ),
+    ),
+    cheat(
+        "forbidden_in_first_try",
+        "the forbidden operator in a first try, which ends its process, and its output from a file in the second",
+        """
+import os
+def softmax(x, dim):
+    place = f"/tmp/work/{hash((tuple(x.flatten().tolist()), dim))}"
+    if os.path.exists(place): return torch.load(place)
+    torch.save(vars(torch)["softmax"](x, dim), place)
+    if len(os.listdir("/tmp/work")) == 17: os._exit(1)  # of so many calls
+    return vars(torch)["softmax"](x, dim)""",
+    ),
     # ------------------------------------------------------------------------------------- hidden inputs
+    *map(through, CARRIERS),
     Hostile(
         "hidden_in_message",
         "a hidden input in an error's message",

@@ -17,10 +17,10 @@ import pytest
 from autograder.course.visibility import judge_config
 from autograder.judge import kernel_manager
 from autograder.judge.sandbox import bubblewrap, walls
-from autograder.judge.sandbox.keeper import below
 from autograder.judge.sandbox.libc import LIBC
 from autograder.judge.sandbox.mounts import PTYS
 from autograder.judge.sandbox.namespaces import confine
+from autograder.judge.sandbox.processes import below
 from autograder.judge.sandbox.seccomp import NUMBERS
 from autograder.judge.sandbox.walls import MB, Walls
 

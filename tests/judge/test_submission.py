@@ -2,7 +2,9 @@
 
 import socket
 import time
+from contextlib import suppress
 from copy import deepcopy
+from threading import Thread
 
 import pytest
 import torch
@@ -11,14 +13,16 @@ from nbformat.v4 import new_code_cell
 from autograder import notebooks
 from autograder.grading.judge_notebook import judge_notebook, static_rules
 from autograder.grading.static_checks import find_forbidden
-from autograder.judge import outputs
+from autograder.judge import outputs, proxies, submission
 from autograder.judge.cell_source import unknown_names
 from autograder.judge.judge import Limits
 from autograder.judge.kernel import Kernel
-from autograder.judge.kernel_manager import KernelManager
+from autograder.judge.kernel_manager import NAMESPACES, NONE, KernelManager, kernel_manager
 from autograder.judge.pip_blocker import LEFT_OUT
-from autograder.judge.proxies import observation
+from autograder.judge.protocol import ReplyTimeout
+from autograder.judge.proxies import RemoteError, observation
 from autograder.judge.sanitize_outputs import clean_html, sanitize_display
+from autograder.judge.submission import listen
 from autograder.proofs.hostile import solved_by_a_student
 from autograder.sanitize_html import NO_PICTURE
 from helpers.engine.mime import MIME
@@ -75,16 +79,51 @@ def test_right_answers_get_full_marks_and_the_outputs_of_a_normal_run(kernels, n
     assert shown.output_type == "execute_result" and set(shown.data) == {"text/plain", "text/html", MIME}
 
 
-@pytest.mark.parametrize(("dies", "points"), [("not os.path.exists('died')", 2.0), ("True", 0.0)])
-def test_a_call_whose_process_ended_once_is_tried_again(kernels, notebook, dies, points):
-    """Once: as if somebody else had ended it. An answer that always ends its own process has none."""
-    end = f"if {dies}:\n        open('died', 'w').close()\n        os._exit(1)"
-    cell(notebook, "softmax").source = (
-        f"import os\n\ndef softmax(x, dim):\n    {end}\n    powers = (x - x.amax(dim, keepdim=True)).exp()\n"
-        f"    return powers / powers.sum(dim, keepdim=True)"
-    )
+DIES = """import os
+
+def softmax(x, dim):
+    if {}:
+        open('died', 'w').close()
+        os._exit(1)
+    powers = (x - x.amax(dim, keepdim=True)).exp()
+    return powers / powers.sum(dim, keepdim=True)"""
+
+
+@pytest.mark.parametrize("dies", ["not os.path.exists('died')", "True"])
+def test_an_answer_that_ends_its_process_finds_nothing_of_the_first_try_in_the_second(kernels, notebook, dies):
+    cell(notebook, "softmax").source = DIES.format(dies)
     judge_notebook(notebook, UNIT, LIMITS, kernels)
-    assert scores(notebook) == [points, 3, 1]
+    assert scores(notebook) == [0, 3, 1]
+
+
+def test_a_call_whose_process_somebody_else_ended_is_tried_again(monkeypatch, kernels, notebook):
+    """In the first try the conversation breaks off after some calls."""
+    fork, forks = submission._fork, []
+
+    def broken_off(kernel):
+        forks.append(fork(kernel))
+        return forks[-1] if len(forks) > 1 else _cut_off(forks[0], 3_000)
+
+    monkeypatch.setattr(submission, "_fork", broken_off)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
+    assert len(forks) > 2 and scores(notebook) == [2, 3, 1]
+
+
+def _cut_off(sock, most):
+    """A socket that hands on what comes from this one until it was so many bytes, and then closes both."""
+    ours, theirs = socket.socketpair()
+
+    def hand_on(source, target, left):
+        while left > 0 and (data := source.recv(left)):
+            target.sendall(data)
+            left -= len(data)
+        for end in (sock, ours):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    for pair in ((sock, ours, most), (ours, sock, 1 << 20)):
+        Thread(target=hand_on, args=pair, daemon=True).start()
+    return theirs
 
 
 @pytest.mark.parametrize("asked", ["run", "test"])
@@ -258,6 +297,33 @@ every += [observe(lambda f, n: [f(n) for _ in range(9)][0], (softmax, n), steps=
 [seen.error.kind if seen.error else seen.output for seen in every]"""
     answer = "def softmax(x):\n    for _ in range(x):\n        x -= 1\n    return x"
     assert asked(kernels, notebook, answer, question) == "[0, 'TooManySteps', 0, 'TooManySteps']"
+
+
+READ_ONLY = """
+import dataclasses
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    width: int = 3
+    twice = property(lambda self: 2 * self.width)
+    def odd(self): raise type("Odd", (KeyError,), {})()
+softmax = Frozen"""
+
+
+@pytest.mark.parametrize(("does", "caught"), [
+    ("made.width = 4", "AttributeError"), ("made.twice = 4", "AttributeError"), ("made.height", "AttributeError"),
+    ("made.odd()", "LookupError"), ("made.width()", "TypeError"), ("made(1)", "TypeError"),
+])  # fmt: skip # a drawn table
+def test_an_error_can_be_caught_as_where_it_was_raised(kernels, notebook, does, caught):
+    question = f"made = softmax()\ntry: {does}\nexcept {caught}: caught = True\ncaught, getattr(made, 'height', 5)"
+    assert asked(kernels, notebook, READ_ONLY, question) == "(True, 5)"
+
+
+@pytest.mark.parametrize("bases", [
+    ["AttributeError"], ["UnicodeDecodeError"], ["ExceptionGroup"], ["SystemExit"], ["print"], ["no such"], 7, [[]],
+])  # fmt: skip # a drawn table
+def test_whatever_a_students_kernel_says_an_error_is_it_is_one(bases):
+    error = proxies._raised(proxies._student_error({"kind": "Odd", "message": "m", "bases": bases}))
+    assert isinstance(error, RemoteError) and error.student_error.kind == "Odd" and not isinstance(error, SystemExit)
 
 
 SOFTMAX = (
@@ -470,19 +536,73 @@ def test_a_leak_detector_that_counts_its_calls_earns_next_to_nothing(kernels, no
     assert float(asked(kernels, notebook, COUNTER.format(guess), question)) <= 1.0
 
 
-COUNTING = "calls = []\ndef softmax(x, dim):\n    calls.append(1)\n    return torch.full((), float(len(calls)))"
+@pytest.fixture
+def told(monkeypatch):
+    """What the judge's kernel is told of test cells, in order."""
+    tell, found = Kernel.tell, []
+
+    def note(kernel, message, *descriptors):
+        found.extend([message] if message.get("ask") == "test" else [])
+        tell(kernel, message, *descriptors)
+
+    monkeypatch.setattr(Kernel, "tell", note)
+    return found
 
 
-def test_hidden_cases_are_asked_of_a_fork_of_their_own_and_shown_ones_go_on_with_theirs(kernels, notebook):
-    question = """
-from helpers.engine.anti_gaming import select_fork
-def times(count): return [int(softmax(torch.ones(1), 0)) for _ in range(count)]
-counts = times(2)
-for cases in ("hidden", "shown", "hidden"):
-    select_fork(cases, softmax)
-    counts += times(2)
-counts"""
-    assert asked(kernels, notebook, COUNTING, question) == "[1, 2, 1, 2, 3, 4, 3, 4]"
+def test_hidden_cases_of_all_exercises_come_after_the_last_shown_one_of_any(told, kernels, notebook):
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
+    places = [message["place"] for message in told]
+    assert [message["hidden"] for message in told] == [False] * 3 + [True] * 3 and places[:3] == places[3:]
+
+
+def test_a_test_cell_that_comes_to_no_end_is_not_run_in_the_second_round(monkeypatch, told, kernels, notebook):
+    heard = []
+
+    def late(*arguments, serve=None, **more):
+        heard.extend([serve] if serve else [])
+        if len(heard) == 1 and serve:
+            raise ReplyTimeout
+        return listen(*arguments, serve=serve, **more)
+
+    monkeypatch.setattr(submission, "listen", late)
+    judge_notebook(notebook, UNIT, LIMITS, kernels)
+    assert [message["hidden"] for message in told] == [False] * 3 + [True] * 2 and scores(notebook) == [0, 3, 1]
+    assert cell(notebook, "softmax_test").outputs[0].ename == "CellTimeout"
+
+
+SLEEPS = 'subprocess.Popen(["sleep", "98765"])'
+STARTS = {
+    "a process": SLEEPS,
+    "an orphan": 'subprocess.run("setsid sleep 98765 &", shell=True)',
+    "before every fork": f"os.register_at_fork(before=lambda: {SLEEPS})",
+    "in every fork": f"os.register_at_fork(after_in_child=lambda: {SLEEPS})",
+}
+SLEEPING = """
+import os, subprocess
+{}
+def softmax(*_):
+    return subprocess.run("cat /proc/[0-9]*/cmdline", shell=True, capture_output=True).stdout.count(b"98765")"""
+
+
+@pytest.mark.parametrize("sandbox", [NAMESPACES, NONE])
+@pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
+def test_what_cells_have_started_is_gone_when_an_answer_is_called(notebook, start, sandbox):
+    kernels = kernel_manager(sandbox)
+    assert asked(kernels, notebook, SLEEPING.format(start), "softmax(1)") == "0"
+
+
+def test_a_thread_of_the_kernel_does_nothing_while_its_fork_answers(kernels, notebook):
+    answer = """
+import mmap, threading, time
+shared = mmap.mmap(-1, 1)
+def beat():
+    while True: shared[0] = (shared[0] + 1) % 256; time.sleep(0.001)
+threading.Thread(target=beat, daemon=True).start()
+def softmax():
+    before = shared[0]
+    time.sleep(0.3)
+    return shared[0] - before"""
+    assert asked(kernels, notebook, answer, "softmax()") == "0"
 
 
 CHANGES_THE_PROCESS = """

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from autograder.judge.sandbox.cgroup import Cgroup
+from autograder.judge.sandbox.processes import below, end_others, interrupt, kill, read
 from autograder.judge.sandbox.walls import Walls
 
 GRACE = 3.0  # seconds between a polite stop and the end
@@ -32,16 +33,16 @@ def watch(first: int, walls: Walls, leash: socket.socket, group: Cgroup | None =
             break
         if leash.fileno() in ready and not _obey(first, leash, depth, clock):
             for process in [*below(first), first]:  # bubblewrap's first process does not take the others along
-                _kill(process)
+                kill(process)
             break
         if over := clock.over():
             say(leash, **{over: "time"})
-            _interrupt(first, depth) if over == "over" else _kill(first)
+            interrupt(first, depth) if over == "over" else kill(first)
         processes = [*below(first)]
         share_one_turn(processes)
         if too_large := meter.too_large(processes):
             say(leash, killed=too_large[1])
-            _kill(too_large[0])
+            kill(too_large[0])
         if group and group.ended_one():
             say(leash, killed="memory")
     _, status = os.waitpid(first, 0)
@@ -55,18 +56,13 @@ def _obey(first: int, leash: socket.socket, depth: int, clock: "_Clock") -> bool
     asked = leash.recv(4096)
     for line in asked.decode().splitlines():
         if line == "i":
-            _interrupt(first, depth)
+            interrupt(first, depth)
+        elif line.startswith("alone"):
+            end_others(first, depth, int(line.split()[1]))
+            say(leash, alone="yes")
         elif line:
             clock.allow(float(line.split()[1]))
     return bool(asked)
-
-
-def _interrupt(first: int, depth: int) -> None:
-    """Stops the kernel's current cell, as the stop button does."""
-    kernel = first
-    for _ in range(depth):
-        kernel = next(below(kernel), kernel)
-    os.kill(kernel, signal.SIGINT)
 
 
 class _Clock:
@@ -148,38 +144,8 @@ def share_one_turn(processes: Iterable[int]) -> None:
                     file.write(str(nice))
 
 
-def below(pid: int):
-    """The processes started by `pid`, and theirs."""
-    for thread in _entries(f"/proc/{pid}/task"):
-        for child in read(f"/proc/{pid}/task/{thread}/children").split():
-            yield int(child)
-            yield from below(int(child))
-
-
-def _entries(path: str) -> list[str]:
-    try:
-        return os.listdir(path)
-    except OSError:  # gone meanwhile
-        return []
-
-
-def read(path: str) -> str:
-    try:
-        with open(path) as file:
-            return file.read()
-    except OSError:
-        return ""
-
-
 def _kilobytes(pid: int, file: str, names: tuple[str, ...]) -> int:
     return sum(int(line.split()[1]) for line in read(f"/proc/{pid}/{file}").splitlines() if line.startswith(names))
-
-
-def _kill(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 def say(leash: socket.socket, **words: str) -> None:

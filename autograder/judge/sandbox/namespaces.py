@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from autograder.judge.sandbox import mounts
 from autograder.judge.sandbox.cgroup import Cgroup, new_cgroup
-from autograder.judge.sandbox.keeper import read, say, watch
+from autograder.judge.sandbox.keeper import say, watch
 from autograder.judge.sandbox.libc import (
     LIBC,
     NEW_CGROUP,
@@ -31,6 +31,7 @@ from autograder.judge.sandbox.libc import (
     die_with_parent,
     unshare,
 )
+from autograder.judge.sandbox.processes import read
 from autograder.judge.sandbox.seccomp import NUMBERS, install_filter
 from autograder.judge.sandbox.walls import Walls
 
@@ -44,9 +45,9 @@ def confine(main: Callable[[], None], walls: Walls | None, leash: socket.socket)
     """Run `main` behind `walls` in a grandchild of this (forked, single-threaded) process and never return.
 
     walls: None for none at all; then only what a process does to itself is limited (`--sandbox none`). leash: its end
-    means "stop", a line "i" on it "interrupt", a line "c 2.5" "another 2.5 seconds of processor time, and then
-    interrupt"; what became of the kernel is said on it, a JSON line each: {"over": "time"}, {"ended": …} or {"killed":
-    "memory" | "processes" | "time"}."""
+    means "stop", a line "i" on it "interrupt", "alone 7" "end all processes but 7 and the kernel", "c 2.5" "another 2.5
+    seconds of processor time, and then interrupt"; what became of them is said on it, a JSON line each:
+    {"alone": "yes"}, {"over": "time"}, {"ended": …} or {"killed": "memory" | "processes" | "time"}."""
     folder, group = "", new_cgroup(walls) if walls else None
     try:
         die_with_parent()
@@ -100,6 +101,7 @@ def shepherd(main: Callable[[], None], alive: int | None = None) -> int:
     """Runs `main` in a child. Its exit status, when it ends; what it left behind is told to end too. alive: a pipe
     whose end ends this process, and with it all inside."""
     die_with_parent()
+    LIBC.prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: without walls too, what loses its parent stays below this one
     os.setsid()
     os.nice(10)  # the keeper must get its turn, whatever goes on in here
     kernel = os.fork()
