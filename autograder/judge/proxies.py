@@ -189,8 +189,8 @@ def _student_error(error: Any) -> StudentError:
         return StudentError("BorderError", "what came back can't be read.")
     bases = error.get("bases")
     known = tuple(str(name) for name in bases[:MOST_BASES]) if isinstance(bases, (tuple, list)) else ()
-    parts = (str(error.get(part, ""))[:2000] for part in ("kind", "message", "where", "plain"))
-    return StudentError(*parts, bases=known)
+    kind, message, where, plain = (str(error.get(part, ""))[:2000] for part in ("kind", "message", "where", "plain"))
+    return StudentError(kind, message, where, known, plain)
 
 
 def observation(args: tuple, kwargs: dict, seen: Any) -> Observation:

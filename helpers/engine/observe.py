@@ -63,8 +63,8 @@ class StudentError:
     kind: str
     message: str
     where: str = ""
-    plain: str = field(default="", compare=False)  # the same in plain words, and what the names are
     bases: tuple[str, ...] = ()
+    plain: str = field(default="", compare=False)  # the same in plain words, and what the names are
 
     def __str__(self) -> str:
         text = f"{self.kind}: {self.message}" if self.message else self.kind
@@ -535,4 +535,4 @@ def _student_error(error: BaseException) -> StudentError:
     if kind == "NotImplementedError" and str(error) and "raise" not in where:
         kind = "RuntimeError"  # of PyTorch's: a stub raises one without a word
     bases = tuple(one.__name__ for one in type(error).__mro__ if one.__module__ == "builtins")
-    return StudentError(kind, str(error), where, plain_errors.explained(error, own), bases)
+    return StudentError(kind, str(error), where, bases, plain_errors.explained(error, own))
