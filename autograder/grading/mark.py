@@ -35,7 +35,8 @@ def mark(course: Course, path: Path) -> dict:
     kernel_manager(allowed.sandbox).prepare(judge_config(unit))
     notebook = _ready(course, path, data, unit)
     restore_locked_cells(notebook, original)
-    items = _items(original, judge_notebook(notebook, unit, allowed))
+    judge_notebook(notebook, unit, allowed)
+    items = _items(original, notebook)
     earned = sum(item["score"] or 0 for item in items.values())
     return {"unit": unit, "score": earned, "max": sum(item["max"] for item in items.values()), "items": items}
 

@@ -66,6 +66,8 @@ def _test(shell: Shell, said: CapturedOutput, message: dict, forks: "Forks") -> 
     status = run_cell(shell, said, source)
     for name in names.values:
         shell.user_ns.pop(name, None)
+    for reason in names.losses():
+        forks.home.send(Packer().frame({"lost": reason}))
     names.close()
     return status
 
@@ -151,6 +153,10 @@ class Names:
     def close(self) -> None:
         for which, (endpoint, _) in self.found.items():
             self.forks.hand_back(which, endpoint)
+
+    def losses(self) -> list[str]:
+        """How the forks that were asked for broke off."""
+        return [endpoint.broke_off for endpoint, _ in self.found.values() if endpoint.broke_off]
 
     def _ask_for(self, which: str) -> Endpoint:
         endpoint = self.forks.ask_for(which, self.place)

@@ -12,12 +12,13 @@ from __future__ import annotations
 import json
 import math
 import re
+import select
 import socket
 import struct
 import sys
-import time
 from collections import deque
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Iterator, Sized
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -25,6 +26,8 @@ from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from autograder.judge.wall_time import GAP, Deadline, Limit, deadline, wait
 
 if TYPE_CHECKING:
     import torch
@@ -377,54 +380,63 @@ _UNPACKERS: dict[str, Callable] = {
 
 
 class Wire:
-    """Frames over a connected socket, each within a deadline."""
+    """Frames over a connected socket, each within a deadline. What has come is read before the clock is looked at, and
+    what has come of a frame is kept: a later call goes on where this one gave up."""
 
     def __init__(self, sock: socket.socket, bounds: Bounds = BOUNDS):
         self.sock, self.bounds = sock, bounds
+        self.part = bytearray()  # of the next frame. Never more than that: descriptors may come after it
 
-    def send(self, frame: bytes, timeout: float | None = None) -> None:
-        """TooSlow if the other side does not take the frame in time, Closed if it is gone."""
-        try:
-            self.sock.settimeout(timeout)
-            self.sock.sendall(frame)
-        except TimeoutError:
-            raise ReplyTimeout("no answer in time") from None
-        except OSError:
-            raise Closed("the connection is closed") from None
+    def send(self, frame: bytes, limit: Limit = None) -> None:
+        """ReplyTimeout if the other side does not take the frame in time, Closed if it is gone."""
+        rest, until = memoryview(frame), deadline(limit)
+        while rest:
+            try:
+                rest = rest[self.sock.send(rest, socket.MSG_DONTWAIT) :]
+            except BlockingIOError:
+                self._wait(select.POLLOUT, until)
+            except OSError:
+                raise Closed("the connection is closed") from None
 
-    def receive(self, timeout: float | None = None) -> tuple[bytes, bytes]:
+    def receive(self, limit: Limit = None) -> tuple[bytes, bytes]:
         """The two parts of the next frame. ReplyTimeout, Closed, or BorderError for a frame that is too large."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        sizes = HEADER.unpack(self._exactly(HEADER.size, deadline))
-        if max(sizes) > self.bounds.frame:
-            raise BorderError(_too_large(self.bounds))
-        return self._exactly(sizes[0], deadline), self._exactly(sizes[1], deadline)
+        until = deadline(limit)
+        while (missing := self._whole() - len(self.part)) > 0:
+            if until and until.left() < -GAP:  # there is always something to read from who never stops
+                raise ReplyTimeout("no answer in time")
+            self.part += self._some(min(missing, 1 << 20), until)
+        frame, self.part = bytes(self.part), bytearray()
+        middle = HEADER.size + HEADER.unpack_from(frame)[0]
+        return frame[HEADER.size : middle], frame[middle:]
 
     def close(self) -> None:
         self.sock.close()
 
-    def _exactly(self, count: int, deadline: float | None) -> bytes:
-        parts, missing = [], count
-        while missing:
-            chunk = self._some(min(missing, 1 << 20), deadline)
-            parts.append(chunk)
-            missing -= len(chunk)
-        return b"".join(parts)
+    def _whole(self) -> int:
+        """The bytes of the next frame, as far as that is known."""
+        if len(self.part) < HEADER.size:
+            return HEADER.size
+        sizes = HEADER.unpack_from(self.part)
+        if max(sizes) > self.bounds.frame:
+            raise BorderError(_too_large(self.bounds))
+        return HEADER.size + sum(sizes)
 
-    def _some(self, count: int, deadline: float | None) -> bytes:
-        left = None if deadline is None else deadline - time.monotonic()
-        try:
-            if left is not None and left <= 0:
-                raise TimeoutError
-            self.sock.settimeout(left)
-            chunk = self.sock.recv(count)
-        except TimeoutError:
-            raise ReplyTimeout("no answer in time") from None
-        except OSError:
-            raise Closed("the connection is closed") from None
-        if not chunk:
-            raise Closed("the connection is closed")
-        return chunk
+    def _some(self, count: int, until: Deadline | None) -> bytes:
+        while True:
+            try:
+                chunk = self.sock.recv(count, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                self._wait(select.POLLIN, until)
+                continue
+            except OSError:
+                raise Closed("the connection is closed") from None
+            if not chunk:
+                raise Closed("the connection is closed")
+            return chunk
+
+    def _wait(self, event: int, until: Deadline | None) -> None:
+        if not wait(self.sock, event, until):
+            raise ReplyTimeout("no answer in time")
 
 
 # ---------------------------------------------------------------- questions and answers
@@ -443,50 +455,63 @@ class Endpoint:
         self.wire, self.stand_in, self.answer, self.named = wire, stand_in, answer, named
         self.objects: list[Any] = []
         self.lost: Any = None  # why nothing can be asked any more
+        self.broke_off = ""  # how this end saw the other one go, or stay silent; nothing that was said
         self.ahead: deque[Any] = deque()  # what was asked ahead and has not been heard yet, in order
         self.select_fork: Callable[[str], None] = lambda cases: None  # lets another kernel answer
 
-    def ask(self, timeout: float | None = None, **question: Any) -> dict:
+    def ask(self, limit: Limit = None, **question: Any) -> dict:
         """The other side's answer: {"ok": value} or {"error": …}. Serves what it asks meanwhile."""
-        self.forget_ahead(timeout)
-        deadline = None if timeout is None else time.monotonic() + timeout
-        self.tell(question, timeout)
-        return self._answer(deadline)
+        self.forget_ahead(limit)
+        until = deadline(limit)
+        self.tell(question, until)
+        return self._answer(until)
 
-    def ask_ahead(self, timeout: float, names: list[Any], **question: Any) -> None:
+    def ask_ahead(self, limit: Limit, names: list[Any], **question: Any) -> None:
         """Asks several things in one question, which the other side answers one after the other while this one does
         what it likes. names: of the answers."""
-        self.forget_ahead(timeout)
-        self.tell(question, timeout)
+        self.forget_ahead(limit)
+        self.tell(question, limit)
         self.ahead.extend(names)
 
-    def next_answer(self, timeout: float | None = None) -> dict:
+    def next_answer(self, limit: Limit = None) -> dict:
         """The next answer to what was asked ahead."""
         self.ahead.popleft()
-        return self._answer(None if timeout is None else time.monotonic() + timeout)
+        return self._answer(deadline(limit))
 
-    def forget_ahead(self, timeout: float | None = None) -> None:
+    def forget_ahead(self, limit: Limit = None) -> None:
         """Nobody wants to hear the rest."""
         while self.ahead:
-            self.next_answer(timeout)
+            self.next_answer(limit)
 
-    def _answer(self, deadline: float | None) -> dict:
+    def _answer(self, until: Deadline | None) -> dict:
         while True:
-            message = self.hear(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            message = self.hear(until)
             if "ask" not in message:
                 return message
             ahead, self.ahead = self.ahead, deque()  # what is asked while serving is answered before the rest
             self.serve(message)
             self.ahead = ahead
 
-    def tell(self, message: dict, timeout: float | None = None) -> None:
-        self.wire.send(Packer(self.export, self.wire.bounds).frame(message), timeout)
+    def tell(self, message: dict, limit: Limit = None) -> None:
+        frame = Packer(self.export, self.wire.bounds).frame(message)
+        with self._noting_losses():
+            self.wire.send(frame, limit)
 
-    def hear(self, timeout: float | None = None) -> dict:
-        message = read(self.wire.receive(timeout), self.resolve, self.wire.bounds)
+    def hear(self, limit: Limit = None) -> dict:
+        with self._noting_losses():
+            frame = self.wire.receive(limit)
+        message = read(frame, self.resolve, self.wire.bounds)
         if not isinstance(message, dict):
             raise BorderError("not a message")
         return message
+
+    @contextmanager
+    def _noting_losses(self) -> Iterator[None]:
+        try:
+            yield
+        except (Closed, ReplyTimeout) as loss:
+            self.broke_off = str(loss)
+            raise
 
     def serve(self, question: dict) -> None:
         """Answer one question; what can't cross is answered with the reason."""

@@ -102,8 +102,8 @@ def confine(main: Callable[[], None], walls: Walls | None, leash: socket.socket)
 
     walls: None for none at all; then only what a process does to itself is limited (`--sandbox none`). leash: its end
     means "stop", a line "i" on it "interrupt", a line "c 2.5" "another 2.5 seconds of processor time, and then
-    interrupt"; what became of the kernel is said on it, a JSON line each: {"over": "time"}, {"ended": …} or {"killed":
-    "memory" | "processes" | "files" | "time"}."""
+    interrupt", a line "u" asks for what was used; what became of the kernel is said on it, a JSON line each: {"used":
+    2.5}, {"over": "time"}, {"ended": …} or {"killed": "memory" | "processes" | "files" | "time"}."""
     folder = ""
     try:
         _die_with_parent()
@@ -172,6 +172,8 @@ def _obey(first: int, leash: socket.socket, depth: int, clock: "_Clock") -> bool
     for line in asked.decode().splitlines():
         if line == "i":
             _interrupt(first, depth)
+        elif line == "u":
+            _say(leash, used=clock.used())
         elif line:
             clock.allow(float(line.split()[1]))
     return bool(asked)
@@ -193,11 +195,11 @@ class _Clock:
 
     def allow(self, seconds: float) -> None:
         """From now on; 0 for no limit."""
-        self.limit, self.said = self._used() + seconds if seconds else 0.0, False
+        self.limit, self.said = self.used() + seconds if seconds else 0.0, False
 
     def over(self) -> str:
         """ "over" once when it is used up, "killed" when it goes on all the same."""
-        used = self._used() if self.limit else 0.0
+        used = self.used() if self.limit else 0.0
         if used <= self.limit:
             return ""
         if not self.said:
@@ -205,7 +207,7 @@ class _Clock:
             return "over"
         return "killed" if used > self.limit + GRACE else ""
 
-    def _used(self) -> float:
+    def used(self) -> float:
         """Of those that live, and of those that ended and were waited for."""
         fields = (_read(f"/proc/{pid}/stat").rpartition(")")[2].split() for pid in [self.first, *_below(self.first)])
         return sum(int(ticks) for field in fields for ticks in field[11:15]) / os.sysconf("SC_CLK_TCK")
@@ -281,7 +283,7 @@ def _kill(pid: int) -> None:
         pass
 
 
-def _say(leash: socket.socket, **words: str) -> None:
+def _say(leash: socket.socket, **words: str | float) -> None:
     try:
         leash.sendall(json.dumps(words).encode() + b"\n")
     except OSError:  # nobody listens any more
