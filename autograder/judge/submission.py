@@ -317,7 +317,8 @@ def _test(work: Submission, cell: NotebookNode, known: dict) -> None:
     ended: Exception | None = None
     try:
         work.judge.tell({"ask": "test", "source": cell.source, **known})
-        listen(work.judge, cell, Deadline(wall_limit(work.limits.cell_seconds)), serve=serve)
+        seconds = wall_limit(work.limits.cell_seconds) + GRACE  # first its calls are given up
+        listen(work.judge, cell, Deadline(seconds), serve=serve)
     except BorderError as problem:
         ended, cell.outputs = problem, [_unfinished(problem)]
         lost.append(cell.outputs[0].evalue)
