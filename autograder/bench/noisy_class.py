@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from nbformat.v4 import new_code_cell
@@ -91,12 +92,16 @@ def _a_class(course: Course, honest: int, others: dict[str, list[str]]) -> None:
     """No two hand in the same; every second honest one has an answer that is wrong."""
     small_course(course)
     for number in range(honest):
-        _hand_in(course, f"student-{number:02}", lambda name, source, number=number: _answer(name, source, number))
+        _hand_in(course, f"student-{number:02}", partial(_honest, number))
     for name, cells in others.items():
-        _hand_in(course, name, lambda _, source, name=name: f"{source}\n# {name}", cells)
+        _hand_in(course, name, partial(_right, name), cells)
 
 
-def _answer(name: str, source: str, number: int) -> str:
+def _right(student: str, _: str, source: str) -> str:
+    return f"{source}\n# {student}"
+
+
+def _honest(number: int, name: str, source: str) -> str:
     return f"{HONEST}{'attend = None' if name == 'attend' and number % 2 else source}\n# student {number}"
 
 

@@ -72,7 +72,7 @@ def static_rules(unit: str, limits: Limits, within: KernelManager) -> static_che
     kernel, cell = within.ready(within.start(JUDGE, judge_config(unit), limits)), NotebookNode(outputs=[])
     try:
         kernel.tell({"ask": "setup", "source": RULES.format(modules=checks_of(unit)), "count": 0})
-        status = listen(kernel, cell, Deadline(60))
+        status = listen(kernel, cell, Deadline(60), None)
     finally:
         kernel.close()
     if status != "ok":

@@ -12,14 +12,10 @@ from __future__ import annotations
 import json
 import math
 import re
-import select
-import socket
-import struct
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sized
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from types import GeneratorType
@@ -27,39 +23,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from autograder.judge.wall_time import GAP, Deadline, Limit, deadline, wait
+from autograder.judge.wall_time import Deadline, Limit, deadline
+from autograder.judge.wire import BOUNDS, HEADER, BorderError, Bounds, Closed, ReplyTimeout, Wire, too_large
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
-
-HEADER = struct.Struct(">II")  # bytes of JSON, bytes of safetensors
-
-
-class BorderError(Exception):
-    """Something can't cross the border, or what came is no frame; the message is one line."""
-
-
-class Closed(BorderError):
-    """The other side is gone."""
-
-
-class ReplyTimeout(BorderError):
-    """The other side did not answer in time."""
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """How much one frame may hold."""
-
-    frame: int = 64 << 20  # bytes of JSON and of tensors, each
-    nodes: int = 200_000
-    tensors: int = 512
-    depth: int = 24
-
-
-BOUNDS = Bounds()
-
 
 # ---------------------------------------------------------------- values → frame
 
@@ -79,7 +48,7 @@ class Packer:
         text = json.dumps(self.node(value), allow_nan=False).encode()
         blob = _blob(self.tensors) if self.tensors else b""
         if max(len(text), len(blob)) > self.bounds.frame:
-            raise BorderError(_too_large(self.bounds))
+            raise BorderError(too_large(self.bounds))
         return HEADER.pack(len(text), len(blob)) + text + blob
 
     def node(self, value: Any, depth: int = 0) -> Any:
@@ -106,7 +75,7 @@ class Packer:
             self.kept.append(value)
             self.bytes += value.numel() * value.element_size()
             if self.bytes > self.bounds.frame or len(self.tensors) >= self.bounds.tensors:
-                raise BorderError(_too_large(self.bounds))
+                raise BorderError(too_large(self.bounds))
             plain = value.detach().to_dense() if value.layout != torch.strided else value.detach()
             plain = torch.view_as_real(plain.resolve_conj()) if plain.is_complex() else plain
             self.tensors.append(
@@ -122,10 +91,6 @@ class Packer:
         except TypeError:
             raise BorderError(f"a numpy array of {value.dtype} can't cross") from None
         return ["scalar" if isinstance(value, np.generic) else "array", self.node(tensor)]
-
-
-def _too_large(bounds: Bounds) -> str:
-    return f"the value is larger than {bounds.frame >> 20} MB, or holds more than {bounds.tensors} tensors"
 
 
 def _blob(tensors: list[Tensor]) -> bytes:
@@ -274,7 +239,7 @@ def _tensors(blob: bytes, bounds: Bounds) -> list[Tensor]:
 
     found = safetensors.torch.load(blob)
     if len(found) > bounds.tensors:
-        raise BorderError(_too_large(bounds))
+        raise BorderError(too_large(bounds))
     return [_normal(found[str(place)]) for place in range(len(found))]
 
 
@@ -374,69 +339,6 @@ _UNPACKERS: dict[str, Callable] = {
     "generator": lambda unpacker, rest, depth: _generator(unpacker.value(rest[0], depth)),
     "ellipsis": lambda unpacker, rest, depth: ...,
 }
-
-
-# ---------------------------------------------------------------- frames over a socket
-
-
-class Wire:
-    """Frames over a connected socket, each within a deadline. What has come is read before the clock is looked at, and
-    what has come of a frame is kept: a later call goes on where this one gave up."""
-
-    def __init__(self, sock: socket.socket, bounds: Bounds = BOUNDS):
-        self.sock, self.bounds = sock, bounds
-        self.part = bytearray()  # of the next frame. Never more than that: descriptors may come after it
-
-    def send(self, frame: bytes, limit: Limit = None) -> None:
-        """ReplyTimeout if the other side does not take the frame in time, Closed if it is gone."""
-        rest, until = memoryview(frame), deadline(limit)
-        while rest:
-            try:
-                rest = rest[self.sock.send(rest, socket.MSG_DONTWAIT) :]
-            except BlockingIOError:
-                self._wait(select.POLLOUT, until)
-            except OSError:
-                raise Closed("the connection is closed") from None
-
-    def receive(self, limit: Limit = None) -> tuple[bytes, bytes]:
-        """The two parts of the next frame. ReplyTimeout, Closed, or BorderError for a frame that is too large."""
-        until = deadline(limit)
-        while (missing := self._whole() - len(self.part)) > 0:
-            if until and until.left() < -GAP:  # there is always something to read from who never stops
-                raise ReplyTimeout("no answer in time")
-            self.part += self._some(min(missing, 1 << 20), until)
-        frame, self.part = bytes(self.part), bytearray()
-        middle = HEADER.size + HEADER.unpack_from(frame)[0]
-        return frame[HEADER.size : middle], frame[middle:]
-
-    def close(self) -> None:
-        self.sock.close()
-
-    def _whole(self) -> int:
-        """The bytes of the next frame, as far as that is known."""
-        if len(self.part) < HEADER.size:
-            return HEADER.size
-        sizes = HEADER.unpack_from(self.part)
-        if max(sizes) > self.bounds.frame:
-            raise BorderError(_too_large(self.bounds))
-        return HEADER.size + sum(sizes)
-
-    def _some(self, count: int, until: Deadline | None) -> bytes:
-        while True:
-            try:
-                chunk = self.sock.recv(count, socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                self._wait(select.POLLIN, until)
-                continue
-            except OSError:
-                raise Closed("the connection is closed") from None
-            if not chunk:
-                raise Closed("the connection is closed")
-            return chunk
-
-    def _wait(self, event: int, until: Deadline | None) -> None:
-        if not wait(self.sock, event, until):
-            raise ReplyTimeout("no answer in time")
 
 
 # ---------------------------------------------------------------- questions and answers

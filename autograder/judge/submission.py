@@ -179,32 +179,34 @@ def _one_try(work: Submission, until: int) -> int | None:
 
 def _run(work: Submission, kernel: Kernel, cell: NotebookNode, count: int) -> str:
     """Runs one cell of the student's. BorderError if its kernel is lost."""
-    shortage, kills = MachineShortage(), kernel.kills()
+    shortage, kills, seconds = MachineShortage(), kernel.kills(), work.limits.cell_seconds
     kernel.overran()
-    kernel.allow(work.limits.cell_seconds)
+    kernel.allow(seconds)
     kernel.tell({"ask": "run", "source": cell.source, "count": count})
-    cell.outputs, late = [], False
-    try:
-        status = listen(kernel, cell, Deadline(wall_limit(work.limits.cell_seconds)), room=work.room)
-    except ReplyTimeout:
-        kernel.interrupt()
-        status, late = listen(kernel, cell, Deadline(GRACE), room=work.room), True
+    cell.outputs = []
+    status, late = _listen_or_interrupt(work, kernel, cell)
     kernel.allow(0)
     overran = kernel.overran()
     if late and not overran:
-        work.doubt(f"a cell took longer than {work.limits.cell_seconds:g} seconds, and had not computed for so long")
+        work.doubt(f"a cell took longer than {seconds:g} seconds, and had not computed for so long")
     if late or overran:
-        cell.outputs.append(
-            outputs.error_output(
-                "CellTimeout", f"the cell ran longer than {work.limits.cell_seconds:g} seconds and was stopped"
-            )
-        )
+        words = f"the cell ran longer than {seconds:g} seconds and was stopped"
+        cell.outputs.append(outputs.error_output("CellTimeout", words))
         status = "CellTimeout: it ran too long"
     if status.startswith("OutOfReach") and not notebooks.flag(cell, "solution"):
         cell.outputs = [new_output("stream", name="stdout", text=NOT_DRAWN)]
     elif status != "ok" and kernel.kills() == kills and (lacking := shortage.found()):
         work.doubt(f"a cell failed while {lacking}")
     return status
+
+
+def _listen_or_interrupt(work: Submission, kernel: Kernel, cell: NotebookNode) -> tuple[str, bool]:
+    """The status of a running cell, and whether it had to be interrupted."""
+    try:
+        return listen(kernel, cell, Deadline(wall_limit(work.limits.cell_seconds)), work.room), False
+    except ReplyTimeout:
+        kernel.interrupt()
+        return listen(kernel, cell, Deadline(GRACE), work.room), True
 
 
 def _blame(work: Submission, kernel: Kernel, index: int, problem: BorderError) -> int:
@@ -237,12 +239,13 @@ def listen(
     kernel: Kernel,
     cell: NotebookNode,
     until: Deadline,
-    room: OutputRoom | None = None,
+    room: OutputRoom | None,
     serve: Callable[[dict], None] | None = None,
 ) -> str:
-    """Puts what a running cell sends into its outputs, until it is done; returns its status. room: what a student's
-    notebook may still show; without it, the kernel is the judge's. `serve` hears what the judge says beside that; where
-    it wants a fork, that takes none of its time."""
+    """Puts what a running cell sends into its outputs, until it is done; returns its status.
+
+    room: what a student's notebook may still show; None for the judge's kernel, whose outputs are trusted. `serve`
+    hears what the judge says beside that; where it wants a fork, that takes none of its time."""
     left = CELL_BYTES
     while True:
         frame = kernel.wire.receive(until)
@@ -272,7 +275,7 @@ def _set_up_judge(work: Submission) -> None:
         for _, cell in _code(work.notebook):
             if notebooks.grade_id(cell) == "setup" and notebooks.flag(cell, "locked"):
                 work.judge.tell({"ask": "setup", "source": cell.source, "count": 0})
-                listen(work.judge, NotebookNode(outputs=[]), Deadline(60))
+                listen(work.judge, NotebookNode(outputs=[]), Deadline(60), None)
 
 
 def _test_cells(work: Submission, written: Any) -> None:
@@ -303,9 +306,21 @@ def _order(work: Submission) -> str:
 
 
 def _test(work: Submission, cell: NotebookNode, known: dict) -> None:
-    """Runs a test cell. Where it lost a process, or somebody's patience, that must be explained by what the submission
-    used."""
-    before, lost, shortage = _spent(work), [], MachineShortage()
+    """Runs a test cell. What it lost, a process or the judge's patience, must be explained by what was used up."""
+    before, shortage = _spent(work), MachineShortage()
+    lost, unfinished = _asked(work, cell, known)
+    lacking = "" if _earned_all(cell) else shortage.found()
+    if (lost or lacking) and not _is_spent(work, before):
+        work.doubt(lost[0] if lost else f"a test cell failed while {lacking}")
+    if unfinished:
+        work.judge.close()
+        work.judge = work.kernels.start(JUDGE, work.config, work.limits)
+        _set_up_judge(work)
+
+
+def _asked(work: Submission, cell: NotebookNode, known: dict) -> tuple[list[str], bool]:
+    """Lets the judge's kernel run a test cell. What was lost meanwhile, and whether the cell came to no end."""
+    lost = []
 
     def serve(message: dict) -> None:
         if "lost" in message:
@@ -314,21 +329,14 @@ def _test(work: Submission, cell: NotebookNode, known: dict) -> None:
         with _witness(work, str(message["want"])) as witness:
             work.judge.tell({}, witness.fileno())
 
-    ended: Exception | None = None
+    seconds = wall_limit(work.limits.cell_seconds) + GRACE  # first its calls are given up
     try:
         work.judge.tell({"ask": "test", "source": cell.source, **known})
-        seconds = wall_limit(work.limits.cell_seconds) + GRACE  # first its calls are given up
-        listen(work.judge, cell, Deadline(seconds), serve=serve)
+        listen(work.judge, cell, Deadline(seconds), None, serve)
     except BorderError as problem:
-        ended, cell.outputs = problem, [_unfinished(problem)]
-        lost.append(cell.outputs[0].evalue)
-    lacking = "" if _earned_all(cell) else shortage.found()
-    if (lost or lacking) and not _is_spent(work, before):
-        work.doubt(lost[0] if lost else f"a test cell failed while {lacking}")
-    if ended:
-        work.judge.close()
-        work.judge = work.kernels.start(JUDGE, work.config, work.limits)
-        _set_up_judge(work)
+        cell.outputs = [_unfinished(problem)]
+        return [*lost, cell.outputs[0].evalue], True
+    return lost, False
 
 
 def _unfinished(problem: BorderError) -> NotebookNode:
@@ -380,7 +388,7 @@ def _fork(kernel: Kernel, cases: str) -> socket.socket:
     ours, theirs = socket.socketpair()
     with theirs:
         kernel.tell({"ask": "fork", "cases": cases}, theirs.fileno())
-    if (status := listen(kernel, NotebookNode(outputs=[]), Deadline(GRACE), room=OutputRoom())) != "ok":
+    if (status := listen(kernel, NotebookNode(outputs=[]), Deadline(GRACE), OutputRoom())) != "ok":
         ours.close()
         raise BorderError(f"it can't be forked ({status})")
     return ours

@@ -115,7 +115,7 @@ def test_a_students_kernel_has_nothing_of_the_judges_in_memory(run):
         *("autograder.judge.sandbox", "autograder.judge.sandbox.namespaces"),
         *(f"autograder.judge.{name}" for name in ("fork_server", "fork_server_client", "huge_pages", "import_stubs")),
         *(f"autograder.judge.{name}" for name in ("kernel", "pip_blocker", "protocol", "shell")),
-        *(f"autograder.judge.{name}" for name in ("student_kernel", "torch_warmup", "wall_time")),
+        *(f"autograder.judge.{name}" for name in ("student_kernel", "torch_warmup", "wall_time", "wire")),
     }
     assert {name for name in ours if name.startswith("helpers.")} == {
         "helpers.check",
