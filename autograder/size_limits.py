@@ -26,5 +26,7 @@ STREAM = 200_000
 """Characters of one printed or plain output."""
 OUTPUTS = 200
 """Outputs of a cell."""
+NOTEBOOK_OUTPUT = 10_000_000
+"""Bytes of all outputs of a notebook together: each costs the grader eight of memory for a while."""
 TIMESTAMP = 200
 """Bytes of timestamp.txt."""

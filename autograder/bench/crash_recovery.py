@@ -88,7 +88,8 @@ def _copy(course: Course, name: str) -> Course:
     return Course(Path(shutil.copytree(course.root, course.root.parent / name)))
 
 
-def _start(course: Course, options: Iterable[str] = ()) -> subprocess.Popen:
+def start_grading(course: Course, options: Iterable[str] = ()) -> subprocess.Popen:
+    """`attn grade`, begun, in a session of its own; what it prints is for `scores_of`."""
     environment = os.environ | {"ATTN_COURSE": str(course.root), "PYTHONPATH": str(PACKAGES)}
     return subprocess.Popen(
         [*ATTN, *options],
@@ -103,20 +104,21 @@ def _start(course: Course, options: Iterable[str] = ()) -> subprocess.Popen:
 
 def _undisturbed(course: Course) -> tuple[dict[str, float], float]:
     start = time.monotonic()
-    told, said = _start(course).communicate()
+    told, said = start_grading(course).communicate()
     if not told:
         sys.exit(said)
-    return _scores(told), time.monotonic() - start
+    return scores_of(told), time.monotonic() - start
 
 
-def _scores(told: str) -> dict[str, float]:
+def scores_of(told: str) -> dict[str, float]:
+    """Student → score."""
     return {name: row["score"] for name, row in json.loads(told)["units"][UNIT]["students"].items()}
 
 
 def _disturbed(course: Course, words: str, options: list[str], seconds: float) -> tuple[bool, list[int]]:
     """Whether a victim was there after so many seconds, and which processes are left. Without words: the main
     process."""
-    run = _start(course, options)
+    run = start_grading(course, options)
     time.sleep(seconds)
     hit, members = False, {}
     while run.poll() is None and not hit:
@@ -135,9 +137,9 @@ def _kill_one(pids: list[int]) -> bool:
 
 
 def _problems(course: Course, right: dict[str, float]) -> Iterator[str]:
-    run = _start(course)
+    run = start_grading(course)
     told, said = run.communicate(timeout=600)
-    if run.returncode or _scores(told) != right:
+    if run.returncode or scores_of(told) != right:
         yield f"{course.root.name}: {said[-300:]} {told[-300:]}"
     pages = [course.feedback / student / UNIT / f"{UNIT}.html" for student in right]
     if missing := [path for path in pages if not path.is_file() or path.stat().st_size < 10_000]:

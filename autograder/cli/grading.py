@@ -189,6 +189,8 @@ def mark(
         print_json(marks)
     else:
         out.print(tables.marks_table(marks))
+        for reason in marks["doubts"][:1]:
+            out.print(f"Not for good, for {reason}, twice: mark it again.")
 
 
 @command()

@@ -37,6 +37,7 @@ from autograder.judge.timings import Clock
 
 NO_MISTAKE = ("not attempted", None)
 """Diagnoses that say nothing about how a student thinks."""
+IN_DOUBT = "graded, but not for good: {}, twice; the next `attn grade` judges it anew"
 CHANGED = "it was changed while the class was graded: grade it again"
 
 
@@ -107,6 +108,7 @@ class _Run:
         self.outcome = Outcome()
         self.keys: dict[Submission, str] = {}
         self.judging: set[str] = set()
+        self.attempts: dict[str, int] = {}
         self.costs = RuntimeEstimates(course)
         self.clock = Clock()
 
@@ -163,7 +165,7 @@ class _Run:
                 name, notebook, notes = self.door.read(submission, self.digests[submission.unit])
                 if name not in self.store and not notebook:
                     name, notebook, notes = self.door.anew(submission, self.digests[submission.unit])
-                self.outcome.notes[submission] = notes
+                self.outcome.notes[submission] = [*notes]
                 if name not in self.store and name not in self.judging:
                     self._begin(name, submission, notebook)
                 self.keys[submission] = name
@@ -175,9 +177,12 @@ class _Run:
     def _begin(self, name: str, submission: Submission, notebook: NotebookNode) -> None:
         """Of what waits for a judge, what is expected to take longest comes first."""
         self.judging.add(name)
-        text = LazyArgument(self._text, name, submission)
-        cost = self.costs.expected(notebook)
-        self.fleet.submit(("judge", name), worker_tasks.judge_text, text, submission.unit, self.limits, cost=cost)
+        self._judge(name, submission, self.costs.expected(notebook))
+
+    def _judge(self, name: str, submission: Submission, cost: float, attempt: int = 0) -> None:
+        task = LazyArgument(self._text, name, submission), submission.unit, self.limits, attempt
+        self.attempts[name] = attempt
+        self.fleet.submit(("judge", name), worker_tasks.judge_text, *task, cost=cost)
 
     def _text(self, name: str, submission: Submission) -> str:
         """Of the staged notebook, whose result will be kept under this name."""
@@ -203,8 +208,11 @@ class _Run:
             verdict = result()
             if verdict["grader"] != grader_version():  # of a worker that came after all others were asked for theirs
                 raise TaskFailed("judged by a worker with another version of the course: install this one there")
+            if "again" in verdict:  # when all others are done, and the machine has less to do
+                self._judge(name, self.waiting[name][0], cost=-1.0, attempt=self.attempts[name] + 1)
+                return
             notebook = notebooks.parse(verdict["notebook"])
-            self.store.put(name, notebook)
+            self._keep(name, notebook, verdict["doubts"])
             self.costs.learn(notebook, verdict["cells"])
             self.clock.parts.update(verdict["parts"])
             self.outcome.judged += 1
@@ -215,6 +223,16 @@ class _Run:
             self.outcome.failed |= {submission: reason for submission in self.waiting[name]}
         self.judging.remove(name)
         self._record_all(name)
+        self.store.forget(name)
+
+    def _keep(self, name: str, notebook: NotebookNode, doubts: list[str]) -> None:
+        """What is in doubt is only there until it is recorded, so that the next run judges it anew."""
+        if not doubts:
+            self.store.put(name, notebook)
+            return
+        self.store.lend(name, notebook)
+        for submission in self.waiting[name]:
+            self.outcome.notes[submission].append(IN_DOUBT.format(doubts[0]))
 
     def _record_all(self, name: str) -> None:
         for submission in self.waiting.pop(name):

@@ -19,7 +19,8 @@ from autograder.judge.fork_server_client import start_ahead
 
 
 def mark(course: Course, path: Path) -> dict:
-    """The marks as plain data: {"unit", "score", "max", "items": {id: {"score", "max", "diagnosis", "message"}}}.
+    """The marks as plain data: {"unit", "score", "max", "items": {id: {"score", "max", "diagnosis", "message"}},
+    "doubts": why they may not be the notebook's own doing}.
 
     A written answer's score is None, and not part of "score"; its points are part of "max"."""
     allowed = limits(course)
@@ -35,9 +36,11 @@ def mark(course: Course, path: Path) -> dict:
     kernel_manager(allowed.sandbox).prepare(judge_config(unit))
     notebook = _ready(course, path, data, unit)
     restore_locked_cells(notebook, original)
-    items = _items(original, judge_notebook(notebook, unit, allowed))
+    doubts = judge_notebook(notebook, unit, allowed)
+    items = _items(original, notebook)
     earned = sum(item["score"] or 0 for item in items.values())
-    return {"unit": unit, "score": earned, "max": sum(item["max"] for item in items.values()), "items": items}
+    most = sum(item["max"] for item in items.values())
+    return {"unit": unit, "score": earned, "max": most, "items": items, "doubts": doubts}
 
 
 def _read(course: Course, path: Path) -> tuple[bytes, str]:

@@ -1,5 +1,6 @@
 """Results of the judge, kept by what they depend on: the cells of the sanitised notebook, the unit, the grader and its
-settings. The same work is never done twice, a crash loses nothing, and a changed check asks for new work by itself."""
+settings. The same work is never done twice, a crash loses nothing, and a changed check asks for new work by itself.
+A verdict in doubt is lent, not kept."""
 
 import ast
 import hashlib
@@ -79,6 +80,9 @@ def _imports(notebook: NotebookNode) -> frozenset[Path]:
     return frozenset(found)
 
 
+_lent: dict[Path, str] = {}  # in this process alone
+
+
 @dataclass(frozen=True)
 class Store:
     """A folder of results, one JSON file each. Written whole or not at all."""
@@ -86,13 +90,20 @@ class Store:
     folder: Path
 
     def __contains__(self, key: str) -> bool:
+        """Whether a result is kept: one that is only lent isn't."""
         return self._path(key).is_file()
 
     def put(self, key: str, notebook: NotebookNode) -> None:
         """Keeps the outputs of a judged notebook, and what its test cells say."""
-        cells = [_shown(cell) if cell.cell_type == "code" else None for cell in notebook.cells]
-        results = [asdict(outputs.read_result(cell)) for cell in notebooks.tests(notebook)]
-        write_whole(self._path(key), json.dumps({"results": results, "cells": cells}))
+        write_whole(self._path(key), _text(notebook))
+
+    def lend(self, key: str, notebook: NotebookNode) -> None:
+        """Has the result ready, in this process and until `forget`: it is in doubt, and never kept."""
+        _lent[self._path(key)] = _text(notebook)
+
+    def forget(self, key: str) -> None:
+        """A result that was lent."""
+        _lent.pop(self._path(key), None)
 
     def apply(self, key: str, notebook: NotebookNode) -> bool:
         """Puts the outputs kept under the key into the notebook; False where there are none, or not readable."""
@@ -110,10 +121,17 @@ class Store:
         return [outputs.Result(**result) for result in self._load(key)["results"]]
 
     def _load(self, key: str) -> dict:
-        return json.loads(self._path(key).read_text(encoding="utf-8"))
+        path = self._path(key)
+        return json.loads(_lent.get(path) or path.read_text(encoding="utf-8"))
 
     def _path(self, key: str) -> Path:
         return self.folder / key[:2] / f"{key}.json"
+
+
+def _text(notebook: NotebookNode) -> str:
+    cells = [_shown(cell) if cell.cell_type == "code" else None for cell in notebook.cells]
+    results = [asdict(outputs.read_result(cell)) for cell in notebooks.tests(notebook)]
+    return json.dumps({"results": results, "cells": cells})
 
 
 def _shown(cell: NotebookNode) -> dict:

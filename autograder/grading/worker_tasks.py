@@ -15,15 +15,21 @@ MANY = 8  # submissions of a unit, for which it pays to find out beforehand what
 PAGE_SECONDS = 30.0  # of processor time for one feedback page; a tenth is usual
 
 
-def judge_text(text: str, unit: str, limits: Limits) -> dict[str, Any]:
-    """{"notebook": its text, with outputs; "parts" and "cells": see Clock; "grader": see `grader_version`}."""
+def judge_text(text: str, unit: str, limits: Limits, attempt: int = 0) -> dict[str, Any]:
+    """{"grader": see `grader_version`; "notebook": its text, with outputs; "doubts": why this may not be the
+    submission's own doing; "parts" and "cells": see Clock}. Where there has to be another attempt, only the first and
+    "again": why."""
     from autograder.grading import judge_notebook
+    from autograder.judge.judge import InDoubt
     from autograder.judge.timings import Clock
 
-    clock = Clock()
-    notebook = judge_notebook.judge_notebook(notebooks.parse(text), unit, limits, clock=clock)
+    clock, notebook = Clock(), notebooks.parse(text)
+    try:
+        doubts = judge_notebook.judge_attempt(notebook, unit, limits, None, clock, attempt)
+    except InDoubt as reason:
+        return {"grader": grader_version(), "again": str(reason)}
     spent = {"parts": dict(clock.parts), "cells": dict(clock.cells)}
-    return {"notebook": notebooks.to_text(notebook), "grader": grader_version(), **spent}
+    return {"grader": grader_version(), "notebook": notebooks.to_text(notebook), "doubts": doubts, **spent}
 
 
 def render_text(text: str, grades: Mapping[str, Any]) -> dict[str, Any]:

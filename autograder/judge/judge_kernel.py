@@ -70,8 +70,8 @@ class Tests:
     lost: dict[int, Any] = field(default_factory=dict)
 
     def run(self, shell: Shell, said: CapturedOutput, message: dict) -> str:
-        """One test cell, in one round. The student's names are there for this one cell. Returns "ok", or why the fork
-        was lost, or the kind and message of an error."""
+        """One test cell, in one round. The student's names are there for this one cell. Returns "ok", or the kind
+        and message of an error."""
         os.environ["ATTENTION_COURSE_ORDER"] = message["order"]
         source, place, hidden = without_repeats(message["source"]), message["place"], message["hidden"]
         self.fork.enter(hidden)
@@ -85,11 +85,12 @@ class Tests:
         ROUNDS.reset(token)
         for name in names.values:
             shell.user_ns.pop(name, None)
-        lost = names.endpoint.lost
         if not hidden:
-            self.shown[place], self.lost[place] = kept, lost
+            self.shown[place], self.lost[place] = kept, names.endpoint.lost
+        if names.endpoint.broke_off:
+            self.fork.home.send(Packer().frame({"lost": names.endpoint.broke_off}))
         names.close()
-        return status if lost is before else lost.kind
+        return status
 
 
 class Fork:

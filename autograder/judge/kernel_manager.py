@@ -1,7 +1,6 @@
 """Starts kernels in the sandbox that was asked for, and says in one line where none works."""
 
 import atexit
-import os
 from dataclasses import replace
 from functools import cache
 from threading import Lock
@@ -13,6 +12,7 @@ from autograder.judge.fork_server_client import ForkServer, take_fork_server
 from autograder.judge.kernel import Kernel
 from autograder.judge.protocol import BorderError, read
 from autograder.judge.sandbox.walls import SandboxError, Walls
+from autograder.judge.wall_time import wall_limit
 
 TRIES = 4  # of a kernel whose warm process ends before it is there
 START_SECONDS = 300.0  # the first kernel waits for the imports of the warm process
@@ -109,15 +109,6 @@ def kernel_manager(sandbox: str = NAMESPACES) -> KernelManager:
     return found
 
 
-MOST_PATIENCE = 4.0
-
-
-def timeout_factor() -> float:
-    """By how much limits of wall time are stretched, 1 to MOST_PATIENCE: on a machine with too much to do, scores must
-    come out the same. Limits of processor time are never stretched: load gives nobody more to use up."""
-    return min(MOST_PATIENCE, max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)))
-
-
 def walls_of(role: str, config: Any) -> Walls:
     """What a kernel may read: see JudgeConfig."""
     if role == JUDGE:
@@ -141,6 +132,6 @@ def request_of(role: str, config: Any, limits: Any) -> dict:
     return {
         "imports": imports_of(role, config),
         "seed": limits.seed,
-        "call_seconds": call_seconds * timeout_factor(),
+        "call_seconds": wall_limit(call_seconds),
         "environment": {"ATTENTION_COURSE_SEED": str(limits.seed)},
     }

@@ -12,13 +12,10 @@ from __future__ import annotations
 import json
 import math
 import re
-import socket
-import struct
 import sys
-import time
 from collections import deque
-from collections.abc import Callable, Sized
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sized
+from contextlib import contextmanager
 from functools import lru_cache
 from itertools import islice
 from types import GeneratorType
@@ -26,38 +23,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from autograder.judge.wall_time import Deadline, Limit, deadline
+from autograder.judge.wire import BOUNDS, HEADER, BorderError, Bounds, Closed, ReplyTimeout, Wire, too_large
+
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
-
-KERNEL_DIED = "KernelDied"  # the kind of error where the other side is gone
-HEADER = struct.Struct(">II")  # bytes of JSON, bytes of safetensors
-
-
-class BorderError(Exception):
-    """Something can't cross the border, or what came is no frame; the message is one line."""
-
-
-class Closed(BorderError):
-    """The other side is gone."""
-
-
-class ReplyTimeout(BorderError):
-    """The other side did not answer in time."""
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """How much one frame may hold."""
-
-    frame: int = 64 << 20  # bytes of JSON and of tensors, each
-    nodes: int = 200_000
-    tensors: int = 512
-    depth: int = 24
-
-
-BOUNDS = Bounds()
-
 
 # ---------------------------------------------------------------- values → frame
 
@@ -77,7 +48,7 @@ class Packer:
         text = json.dumps(self.node(value), allow_nan=False).encode()
         blob = _blob(self.tensors) if self.tensors else b""
         if max(len(text), len(blob)) > self.bounds.frame:
-            raise BorderError(_too_large(self.bounds))
+            raise BorderError(too_large(self.bounds))
         return HEADER.pack(len(text), len(blob)) + text + blob
 
     def node(self, value: Any, depth: int = 0) -> Any:
@@ -104,7 +75,7 @@ class Packer:
             self.kept.append(value)
             self.bytes += value.numel() * value.element_size()
             if self.bytes > self.bounds.frame or len(self.tensors) >= self.bounds.tensors:
-                raise BorderError(_too_large(self.bounds))
+                raise BorderError(too_large(self.bounds))
             plain = value.detach().to_dense() if value.layout != torch.strided else value.detach()
             plain = torch.view_as_real(plain.resolve_conj()) if plain.is_complex() else plain
             self.tensors.append(
@@ -120,10 +91,6 @@ class Packer:
         except TypeError:
             raise BorderError(f"a numpy array of {value.dtype} can't cross") from None
         return ["scalar" if isinstance(value, np.generic) else "array", self.node(tensor)]
-
-
-def _too_large(bounds: Bounds) -> str:
-    return f"the value is larger than {bounds.frame >> 20} MB, or holds more than {bounds.tensors} tensors"
 
 
 def _blob(tensors: list[Tensor]) -> bytes:
@@ -272,7 +239,7 @@ def _tensors(blob: bytes, bounds: Bounds) -> list[Tensor]:
 
     found = safetensors.torch.load(blob)
     if len(found) > bounds.tensors:
-        raise BorderError(_too_large(bounds))
+        raise BorderError(too_large(bounds))
     return [_normal(found[str(place)]) for place in range(len(found))]
 
 
@@ -374,60 +341,6 @@ _UNPACKERS: dict[str, Callable] = {
 }
 
 
-# ---------------------------------------------------------------- frames over a socket
-
-
-class Wire:
-    """Frames over a connected socket, each within a deadline."""
-
-    def __init__(self, sock: socket.socket, bounds: Bounds = BOUNDS):
-        self.sock, self.bounds = sock, bounds
-
-    def send(self, frame: bytes, timeout: float | None = None) -> None:
-        """TooSlow if the other side does not take the frame in time, Closed if it is gone."""
-        try:
-            self.sock.settimeout(timeout)
-            self.sock.sendall(frame)
-        except TimeoutError:
-            raise ReplyTimeout("no answer in time") from None
-        except OSError:
-            raise Closed("the connection is closed") from None
-
-    def receive(self, timeout: float | None = None) -> tuple[bytes, bytes]:
-        """The two parts of the next frame. ReplyTimeout, Closed, or BorderError for a frame that is too large."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        sizes = HEADER.unpack(self._exactly(HEADER.size, deadline))
-        if max(sizes) > self.bounds.frame:
-            raise BorderError(_too_large(self.bounds))
-        return self._exactly(sizes[0], deadline), self._exactly(sizes[1], deadline)
-
-    def close(self) -> None:
-        self.sock.close()
-
-    def _exactly(self, count: int, deadline: float | None) -> bytes:
-        parts, missing = [], count
-        while missing:
-            chunk = self._some(min(missing, 1 << 20), deadline)
-            parts.append(chunk)
-            missing -= len(chunk)
-        return b"".join(parts)
-
-    def _some(self, count: int, deadline: float | None) -> bytes:
-        left = None if deadline is None else deadline - time.monotonic()
-        try:
-            if left is not None and left <= 0:
-                raise TimeoutError
-            self.sock.settimeout(left)
-            chunk = self.sock.recv(count)
-        except TimeoutError:
-            raise ReplyTimeout("no answer in time") from None
-        except OSError:
-            raise Closed("the connection is closed") from None
-        if not chunk:
-            raise Closed("the connection is closed")
-        return chunk
-
-
 # ---------------------------------------------------------------- questions and answers
 
 
@@ -444,49 +357,62 @@ class Endpoint:
         self.wire, self.stand_in, self.answer, self.named = wire, stand_in, answer, named
         self.objects: list[Any] = []
         self.lost: Any = None  # why nothing can be asked any more
+        self.broke_off = ""  # how this end saw the other one go, or stay silent; nothing that was said
         self.ahead: deque[Any] = deque()  # what was asked ahead and has not been heard yet, in order
 
-    def ask(self, timeout: float | None = None, **question: Any) -> dict:
+    def ask(self, limit: Limit = None, **question: Any) -> dict:
         """The other side's answer: {"ok": value} or {"error": …}. Serves what it asks meanwhile."""
-        self.forget_ahead(timeout)
-        deadline = None if timeout is None else time.monotonic() + timeout
-        self.tell(question, timeout)
-        return self._answer(deadline)
+        self.forget_ahead(limit)
+        until = deadline(limit)
+        self.tell(question, until)
+        return self._answer(until)
 
-    def ask_ahead(self, timeout: float, names: list[Any], **question: Any) -> None:
+    def ask_ahead(self, limit: Limit, names: list[Any], **question: Any) -> None:
         """Asks several things in one question, which the other side answers one after the other while this one does
         what it likes. names: of the answers."""
-        self.forget_ahead(timeout)
-        self.tell(question, timeout)
+        self.forget_ahead(limit)
+        self.tell(question, limit)
         self.ahead.extend(names)
 
-    def next_answer(self, timeout: float | None = None) -> dict:
+    def next_answer(self, limit: Limit = None) -> dict:
         """The next answer to what was asked ahead."""
         self.ahead.popleft()
-        return self._answer(None if timeout is None else time.monotonic() + timeout)
+        return self._answer(deadline(limit))
 
-    def forget_ahead(self, timeout: float | None = None) -> None:
+    def forget_ahead(self, limit: Limit = None) -> None:
         """Nobody wants to hear the rest."""
         while self.ahead:
-            self.next_answer(timeout)
+            self.next_answer(limit)
 
-    def _answer(self, deadline: float | None) -> dict:
+    def _answer(self, until: Deadline | None) -> dict:
         while True:
-            message = self.hear(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            message = self.hear(until)
             if "ask" not in message:
                 return message
             ahead, self.ahead = self.ahead, deque()  # what is asked while serving is answered before the rest
             self.serve(message)
             self.ahead = ahead
 
-    def tell(self, message: dict, timeout: float | None = None) -> None:
-        self.wire.send(Packer(self.export, self.wire.bounds).frame(message), timeout)
+    def tell(self, message: dict, limit: Limit = None) -> None:
+        frame = Packer(self.export, self.wire.bounds).frame(message)
+        with self._noting_losses():
+            self.wire.send(frame, limit)
 
-    def hear(self, timeout: float | None = None) -> dict:
-        message = read(self.wire.receive(timeout), self.resolve, self.wire.bounds)
+    def hear(self, limit: Limit = None) -> dict:
+        with self._noting_losses():
+            frame = self.wire.receive(limit)
+        message = read(frame, self.resolve, self.wire.bounds)
         if not isinstance(message, dict):
             raise BorderError("not a message")
         return message
+
+    @contextmanager
+    def _noting_losses(self) -> Iterator[None]:
+        try:
+            yield
+        except (Closed, ReplyTimeout) as loss:
+            self.broke_off = str(loss)
+            raise
 
     def serve(self, question: dict) -> None:
         """Answer one question; what can't cross is answered with the reason."""

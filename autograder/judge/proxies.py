@@ -15,7 +15,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
 
-from autograder.judge.protocol import KERNEL_DIED, BorderError, Closed, Endpoint, RemoteReference, ReplyTimeout
+from autograder.judge.protocol import BorderError, Closed, Endpoint, RemoteReference, ReplyTimeout
+from autograder.judge.wire import KERNEL_DIED
 from helpers.engine.observe import ACTIVE, Observation, StudentError, untraced
 
 CALL_SECONDS = 20.0

@@ -2,6 +2,7 @@
 in any of them, for instructors read autograded notebooks in a browser that is logged in."""
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from nbformat import NotebookNode
@@ -14,7 +15,23 @@ PICTURES = {"image/png", "image/jpeg", "image/gif"}
 MARKUP = {"text/html", "text/latex"}  # pages show both as they are
 SECONDS = 1.0  # to clean one output
 _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")  # a page puts it into an attribute, unescaped
+_FULL = f"[… left out: this notebook has shown {size_limits.NOTEBOOK_OUTPUT // 1_000_000} MB by now]\n"
 _LEFT_OUT = "\n[… {:,} more characters are left out]\n"
+
+
+@dataclass
+class OutputRoom:
+    """What a student's notebook may still show, in bytes as they are sent (and kept)."""
+
+    left: int = size_limits.NOTEBOOK_OUTPUT
+
+    def add(self, before: list[NotebookNode], raw: Any, size: int) -> list[NotebookNode]:
+        """A cell's outputs and what it has sent, if there is room for that; else a line says so, once in a cell."""
+        self.left -= size if raw else 0
+        if self.left >= 0:
+            return sanitize_outputs(before, raw, trusted=False)
+        full = new_output("stream", name="stderr", text=_FULL)
+        return before if before and before[-1] == full else [*before, full]
 
 
 def sanitize_outputs(before: list[NotebookNode], raw: Any, trusted: bool) -> list[NotebookNode]:

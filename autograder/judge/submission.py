@@ -2,13 +2,16 @@
 the judge's, which asks the first for values. What the judge's kernel shows is what nbgrader scores.
 
 All student cells run before the first test does, so nothing that a function is asked can find its way into an output. A
-cell that takes its kernel down is left out of the next try, and the items that don't need it keep their points."""
+cell that takes its kernel down is left out of the next try, and the items that don't need it keep their points.
+
+Why something ended is known from its keeper and from the wire, never from what a card says. What may not have been the
+submission's own doing puts the verdict in doubt: then all is judged once more, with new kernels and other draws."""
 
 import hashlib
 import re
+import select
 import socket
 import struct
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -23,41 +26,68 @@ from autograder.judge import outputs
 from autograder.judge.config import SPARE
 from autograder.judge.fork_server import JUDGE, STUDENT
 from autograder.judge.kernel import TOO_LONG, Kernel
-from autograder.judge.kernel_manager import KernelManager, timeout_factor
-from autograder.judge.protocol import KERNEL_DIED, BorderError, Closed, ReplyTimeout, read
+from autograder.judge.kernel_manager import KernelManager
+from autograder.judge.machine_shortage import MachineShortage
+from autograder.judge.protocol import BorderError, Closed, ReplyTimeout, read
 from autograder.judge.sandbox.keeper import GRACE
-from autograder.judge.sanitize_outputs import sanitize_outputs
+from autograder.judge.sanitize_outputs import OutputRoom, sanitize_outputs
 from autograder.judge.timings import Clock
+from autograder.judge.wall_time import Deadline, now, wait, wall_limit
+from autograder.judge.wire import KERNEL_DIED
 
 CREDENTIALS = struct.Struct("3i")  # of who sends: the numbers of its process, user and group
 TRIES = 4  # kernels for one notebook
-SOON = 5.0  # seconds; a test cell that took longer is not run twice
 CELL_BYTES = 8 << 20  # that a cell may send home
-ENDED = "it ended"  # how `Kernel.why` begins where no limit of ours was the reason
 NOT_DRAWN = "(Not drawn: it needs this unit's reference, which is out of reach while the unit is graded.)"
 LEFT_OUT = "(Left out while grading: this cell only draws or measures.)"
+
+
+class InDoubt(Exception):
+    """Something went wrong that may not be the submission's own doing; the text is one line."""
 
 
 @dataclass
 class Submission:
     """A notebook on its way through the two kernels.
 
-    statuses: index of a student's cell → "ok" or what became of it."""
+    final: whether it goes on where its verdict is in doubt, and notes the reasons in `doubts`. statuses: index of a
+    student's cell → "ok" or what became of it."""
 
     notebook: NotebookNode
     kernels: KernelManager
     config: Any
     limits: Any
-    deadline: float
+    deadline: Deadline
+    final: bool
+    doubts: list[str] = field(default_factory=list)
+    room: OutputRoom = field(default_factory=OutputRoom)
     clock: Clock = field(default_factory=Clock)
     statuses: dict[int, str] = field(default_factory=dict)
     fatal: set[int] = field(default_factory=set)
-    used: list[Kernel] = field(default_factory=list)
+    used_kernels: list[Kernel] = field(default_factory=list)
     begun: Kernel | None = None  # the student's first kernel, until it is taken
     student: Kernel = None  # type: ignore[assignment]  # nobody asks for it before it is there
     judge: Kernel = None  # type: ignore[assignment]  # the same
     tries: int = 0
-    spared: bool = False  # whether a cell whose kernel ended has been given a second try
+
+    def doubt(self, reason: str) -> None:
+        """The one place where it is decided what becomes of a verdict in doubt."""
+        if not self.final:
+            raise InDoubt(reason)
+        self.doubts.append(reason)
+
+    def used(self) -> float:
+        """Seconds of processor time of all student's kernels."""
+        return sum(kernel.used() for kernel in self.used_kernels)
+
+    def out_of_time(self) -> bool:
+        """Whether the notebook may not go on."""
+        if self.used() >= self.limits.notebook_seconds:
+            return True
+        if self.deadline.over:
+            self.doubt("the notebook took longer than it may, and had not computed for so long")
+            return True
+        return False
 
 
 def judge_in_two_kernels(
@@ -67,13 +97,15 @@ def judge_in_two_kernels(
     kernels: KernelManager,
     written: Callable[[], Any],
     clock: Clock | None = None,
-) -> None:
-    """Fills in the outputs of all code cells. `written` looks at the sources, which takes a while in which the kernels
-    get ready. Raises SandboxError where no kernel can be started, and what `written` raises, and nothing else."""
+    final: bool = True,
+) -> list[str]:
+    """Fills in the outputs of all code cells; returns what puts the verdict in doubt. `written` looks at the sources,
+    which takes a while in which the kernels get ready. Raises SandboxError where no kernel can be started, what
+    `written` raises, and InDoubt, unless it is `final`."""
     for _, cell in _code(notebook):
         cell.outputs, cell.execution_count = [_not_run()], None
-    until = time.monotonic() + limits.notebook_seconds * timeout_factor()
-    work = Submission(notebook, kernels, config, limits, until, clock or Clock())
+    until = Deadline(wall_limit(limits.notebook_seconds))
+    work = Submission(notebook, kernels, config, limits, until, final, clock=clock or Clock())
     try:
         with work.clock.part("kernels"):
             work.judge = work.kernels.start(JUDGE, work.config, work.limits)
@@ -85,13 +117,14 @@ def judge_in_two_kernels(
         _test_cells(work, found)
     finally:
         with work.clock.part("kernels"):
-            kernels_used = [kernel for kernel in (*work.used, work.begun, work.judge) if kernel]
+            kernels_used = [kernel for kernel in (*work.used_kernels, work.begun, work.judge) if kernel]
             for kernel in kernels_used:
                 kernel.drop()
             for kernel in kernels_used:
                 kernel.close()
     for cell in notebooks.tests(notebook):
         outputs.normalize_outputs(cell)
+    return work.doubts
 
 
 def _not_run() -> NotebookNode:
@@ -101,10 +134,10 @@ def _not_run() -> NotebookNode:
 @contextmanager
 def _not_the_students_time(work: Submission) -> Iterator[None]:
     """Kernels get ready within it, and on a machine with much to do that takes long: the deadline moves by as much."""
-    start = time.monotonic()
+    start = now()
     with work.clock.part("kernels"):
         yield
-    work.deadline += time.monotonic() - start
+    work.deadline.extend(now() - start)
 
 
 def _code(notebook: NotebookNode) -> list[tuple[int, NotebookNode]]:
@@ -117,16 +150,12 @@ def _code(notebook: NotebookNode) -> list[tuple[int, NotebookNode]]:
 
 
 def _student_cells(work: Submission) -> None:
-    """Runs them all, with a new kernel and without the culprit where one ends its kernel. The first kernel that ends is
-    blamed on no cell: somebody else may have ended it. A cell that ends its own does so again."""
+    """Runs them all, with a new kernel and without the culprit where one ends its kernel."""
     until = len(work.notebook.cells)
     while work.tries < TRIES:
         culprit = _one_try(work, until)
         if culprit is None:
             return
-        if not work.spared and ENDED in work.statuses[culprit]:
-            work.spared, work.tries = True, work.tries - 1
-            continue
         work.fatal.add(culprit)
         if work.tries == TRIES - 1:  # the last try only runs what is known to go well
             until = culprit
@@ -138,10 +167,10 @@ def _one_try(work: Submission, until: int) -> int | None:
     with _not_the_students_time(work):
         first, work.begun = work.begun, None
         work.student = kernel = work.kernels.ready(first or work.kernels.start(STUDENT, work.config, work.limits))
-    work.used.append(kernel)
-    last = -1
+    work.used_kernels.append(kernel)
+    last, work.room = -1, OutputRoom()
     for count, (index, cell) in enumerate(_code(work.notebook), start=1):
-        if index >= until or time.monotonic() > work.deadline:
+        if index >= until or work.out_of_time():
             break
         try:
             if notebooks.is_test(cell):
@@ -159,27 +188,34 @@ def _one_try(work: Submission, until: int) -> int | None:
 
 def _run(work: Submission, kernel: Kernel, cell: NotebookNode, count: int) -> str:
     """Runs one cell of the student's. BorderError if its kernel is lost."""
-    seconds = min(work.limits.cell_seconds * timeout_factor(), max(1.0, work.deadline - time.monotonic()))
+    shortage, kills, seconds = MachineShortage(), kernel.kills(), work.limits.cell_seconds
     kernel.overran()
-    kernel.allow(work.limits.cell_seconds)
+    kernel.allow(seconds)
     kernel.tell({"ask": "run", "source": cell.source, "count": count})
-    cell.outputs, late = [], False
-    try:
-        status = listen(kernel, cell, seconds, trusted=False)
-    except ReplyTimeout:
-        kernel.interrupt()
-        status, late = listen(kernel, cell, GRACE * timeout_factor(), trusted=False), True
+    cell.outputs = []
+    status, late = _listen_or_interrupt(work, kernel, cell)
     kernel.allow(0)
-    if late or kernel.overran():
-        cell.outputs.append(
-            outputs.error_output(
-                "CellTimeout", f"the cell ran longer than {work.limits.cell_seconds:g} seconds and was stopped"
-            )
-        )
+    overran = kernel.overran()
+    if late and not overran:
+        work.doubt(f"a cell took longer than {seconds:g} seconds, and had not computed for so long")
+    if late or overran:
+        words = f"the cell ran longer than {seconds:g} seconds and was stopped"
+        cell.outputs.append(outputs.error_output("CellTimeout", words))
         status = "CellTimeout: it ran too long"
     if status.startswith("OutOfReach") and not notebooks.flag(cell, "solution"):
         cell.outputs = [new_output("stream", name="stdout", text=NOT_DRAWN)]
+    elif status != "ok" and kernel.kills() == kills and (lacking := shortage.found()):
+        work.doubt(f"a cell failed while {lacking}")
     return status
+
+
+def _listen_or_interrupt(work: Submission, kernel: Kernel, cell: NotebookNode) -> tuple[str, bool]:
+    """The status of a running cell, and whether it had to be interrupted."""
+    try:
+        return listen(kernel, cell, Deadline(wall_limit(work.limits.cell_seconds)), work.room), False
+    except ReplyTimeout:
+        kernel.interrupt()
+        return listen(kernel, cell, Deadline(GRACE), work.room), True
 
 
 def _blame(work: Submission, kernel: Kernel, index: int, problem: BorderError) -> int:
@@ -188,34 +224,55 @@ def _blame(work: Submission, kernel: Kernel, index: int, problem: BorderError) -
     if isinstance(problem, ReplyTimeout) or why == TOO_LONG:
         words = "the cell ran too long and could not be stopped"
     elif isinstance(problem, Closed):
-        words = f"the cell ended the Python process it ran in: {why or f'{ENDED} itself'}"
+        words = f"the cell ended the Python process it ran in: {why or 'it ended itself'}"
     else:
         words = f"the cell, or what it sent, was given up: {problem}"
+    if not _was_its_own(kernel, problem):
+        work.doubt(words)
+    kernel.drop()  # what could not be stopped doesn't run on beside the next try
     cell = work.notebook.cells[index]
     work.statuses[index] = f"{KERNEL_DIED}: {words}"
     cell.outputs = [*cell.outputs, outputs.error_output(KERNEL_DIED, words)]
     return index
 
 
+def _was_its_own(kernel: Kernel, problem: BorderError) -> bool:
+    """Whether a kernel was lost by what ran in it: its keeper ended it for a limit, or it ended in a way in which
+    nobody else can end it."""
+    if isinstance(problem, ReplyTimeout):
+        return kernel.overran()
+    return not isinstance(problem, Closed) or kernel.kills() > 0 or kernel.ended_itself()
+
+
 def listen(
-    kernel: Kernel, cell: NotebookNode, seconds: float, trusted: bool, serve: Callable[[dict], None] | None = None
+    kernel: Kernel,
+    cell: NotebookNode,
+    until: Deadline,
+    room: OutputRoom | None,
+    serve: Callable[[dict], None] | None = None,
 ) -> str:
-    """Puts what a running cell sends into its outputs, until it is done; returns its status. `serve` answers the judge
-    where it wants a fork, which takes none of its time."""
-    deadline, left = time.monotonic() + seconds, CELL_BYTES
+    """Puts what a running cell sends into its outputs, until it is done; returns its status.
+
+    room: what a student's notebook may still show; None for the judge's kernel, whose outputs are trusted. `serve`
+    hears what the judge says beside that; where it wants a fork, that takes none of its time."""
+    left = CELL_BYTES
     while True:
-        frame = kernel.wire.receive(max(0.0, deadline - time.monotonic()))
-        left -= len(frame[0]) + len(frame[1])
+        frame = kernel.wire.receive(until)
+        size = len(frame[0]) + len(frame[1])
+        left -= size
         message = read(frame)
         if left < 0 or not isinstance(message, dict):
             raise BorderError(f"more than {CELL_BYTES >> 20} MB of output")
         if "done" in message:
             return clean(str(message["done"])[:500])
-        if serve and "want" in message:
-            before = time.monotonic()
+        if serve and "outputs" not in message:
+            before = now()
             serve(message)
-            deadline += time.monotonic() - before
-        cell.outputs = sanitize_outputs(cell.outputs, message.get("outputs"), trusted)
+            until.extend(now() - before)
+        elif room:
+            cell.outputs = room.add(cell.outputs, message.get("outputs"), size)
+        else:
+            cell.outputs = sanitize_outputs(cell.outputs, message.get("outputs"), trusted=True)
 
 
 # ---------------------------------------------------------------- the test cells
@@ -227,24 +284,25 @@ def _set_up_judge(work: Submission) -> None:
         for _, cell in _code(work.notebook):
             if notebooks.grade_id(cell) == "setup" and notebooks.flag(cell, "locked"):
                 work.judge.tell({"ask": "setup", "source": cell.source, "count": 0})
-                listen(work.judge, NotebookNode(outputs=[]), 60 * timeout_factor(), trusted=True)
+                listen(work.judge, NotebookNode(outputs=[]), Deadline(60), None)
 
 
 def _test_cells(work: Submission, written: Any) -> None:
     """Each in two rounds: first all of them for the cases that a card shows, in half of the time that is left; then all
     for hidden ones. When these are asked for, nothing that is shown will be: what they give away stays where it is. A
     cell that came to no end in the first round has no second one."""
-    absent, order, halfway = _reasons(work), _order(work), (time.monotonic() + work.deadline) / 2
+    absent, order, halfway = _reasons(work), _order(work), (work.used() + work.limits.notebook_seconds) / 2
     over: set[int] = set()
     for hidden in (False, True):
         for count, (index, cell) in enumerate(_code(work.notebook), start=1):
-            late = time.monotonic() > (work.deadline if hidden else halfway)
-            if not notebooks.is_test(cell) or index in over or late:
+            if not notebooks.is_test(cell) or index in over:
+                continue
+            if work.out_of_time() or (not hidden and work.used() > halfway):
                 continue
             named = written.get(notebooks.exercise_id(cell), {})
             known = {"count": count, "absent": absent, "written": named, "order": f"{order} {index}", "place": index}
             with work.clock.part("tests", index):
-                ended = _tested(work, cell, known | {"hidden": hidden})
+                ended = _test(work, cell, known | {"hidden": hidden})
             if not ended:
                 over.add(index)
             elif hidden:
@@ -269,37 +327,64 @@ def _order(work: Submission) -> str:
     return hashlib.sha256(repr((work.limits.seed, sources)).encode(errors="replace")).hexdigest()
 
 
-def _tested(work: Submission, cell: NotebookNode, known: dict) -> bool:
-    """Runs a test cell; once more where a call lost its process within seconds, or the judge's kernel ended: somebody
-    else may have ended that. An answer that ends its own process does so again, and finds nothing that the first try
-    has left. Whether the cell came to its end."""
-    start = time.monotonic()
-    status = _test(work, cell, known)
-    if status == KERNEL_DIED and time.monotonic() - start < SOON * timeout_factor() and _began_anew(work):
-        status = _test(work, cell, known)
-    return bool(status)
-
-
-def _test(work: Submission, cell: NotebookNode, known: dict) -> str:
-    """What became of it, as the judge says; "" if that never came to an end."""
-
-    def serve(_: dict) -> None:
-        with _witness(work) as witness:
-            work.judge.tell({}, witness.fileno())
-
+def _test(work: Submission, cell: NotebookNode, known: dict) -> bool:
+    """Runs a test cell. What it lost, a process or the judge's patience, must be explained by what was used up. Whether
+    the cell came to its end."""
     cell.outputs = []
-    try:
-        work.judge.tell({"ask": "test", "source": cell.source, **known})
-        seconds = (work.limits.cell_seconds + GRACE) * timeout_factor()
-        return listen(work.judge, cell, seconds, trusted=True, serve=serve)
-    except BorderError as problem:
-        late = outputs.error_output("CellTimeout", "the test did not come to an end within its time")
-        lost = outputs.error_output(KERNEL_DIED, "the process that the test ran in was ended")
-        cell.outputs = [lost if isinstance(problem, Closed) else late]
+    before, shortage = _spent(work), MachineShortage()
+    lost, unfinished = _asked(work, cell, known)
+    lacking = "" if _earned_all(cell) else shortage.found()
+    if (lost or lacking) and not _is_spent(work, before):
+        work.doubt(lost[0] if lost else f"a test cell failed while {lacking}")
+    if unfinished:
         work.judge.close()
         work.judge = work.kernels.start(JUDGE, work.config, work.limits)
         _set_up_judge(work)
-        return KERNEL_DIED if isinstance(problem, Closed) else ""
+    return not unfinished
+
+
+def _asked(work: Submission, cell: NotebookNode, known: dict) -> tuple[list[str], bool]:
+    """Lets the judge's kernel run a test cell. What was lost meanwhile, and whether the cell came to no end."""
+    lost = []
+
+    def serve(message: dict) -> None:
+        if "lost" in message:
+            lost.append(f"a call was lost: {message['lost']}")
+            return
+        with _witness(work) as witness:
+            work.judge.tell({}, witness.fileno())
+
+    seconds = wall_limit(work.limits.cell_seconds) + GRACE  # first its calls are given up
+    try:
+        work.judge.tell({"ask": "test", "source": cell.source, **known})
+        listen(work.judge, cell, Deadline(seconds), None, serve)
+    except BorderError as problem:
+        cell.outputs = [_unfinished(problem)]
+        return [*lost, cell.outputs[0].evalue], True
+    return lost, False
+
+
+def _unfinished(problem: BorderError) -> NotebookNode:
+    if isinstance(problem, Closed):
+        return outputs.error_output(KERNEL_DIED, "the process that the test ran in was ended")
+    return outputs.error_output("CellTimeout", "the test did not come to an end within its time")
+
+
+def _earned_all(cell: NotebookNode) -> bool:
+    found = outputs.read_score(cell)
+    return found is not None and found["score"] == notebooks.points(cell)
+
+
+def _spent(work: Submission) -> tuple[Kernel, float, int]:
+    """The student's kernel of this moment, and with the judge's the processor time and the kills so far."""
+    both = work.student, work.judge
+    return work.student, sum(kernel.used() for kernel in both), sum(kernel.kills() for kernel in both)
+
+
+def _is_spent(work: Submission, before: tuple[Kernel, float, int]) -> bool:
+    """Whether since then a test cell's processor time was used up, or something was ended for using too much."""
+    kernel, used, kills = _spent(work)
+    return kernel is before[0] and (used - before[1] >= work.limits.cell_seconds or kills > before[2])
 
 
 def _witness(work: Submission) -> socket.socket:
@@ -308,17 +393,9 @@ def _witness(work: Submission) -> socket.socket:
         while True:
             with suppress(BorderError):
                 return _fork(work.student)
-            if work.tries >= TRIES or time.monotonic() > work.deadline:
+            if work.tries >= TRIES or work.deadline.over:
                 return socket.socketpair()[0]  # with nobody at the other end
             _run_again(work)
-
-
-def _began_anew(work: Submission) -> bool:
-    """Runs the student's cells again in a sandbox of its own, if there is time for that."""
-    if work.tries >= TRIES or time.monotonic() + work.clock.parts["cells"] > work.deadline:
-        return False
-    _run_again(work)
-    return True
 
 
 def _run_again(work: Submission) -> None:
@@ -339,7 +416,7 @@ def _fork(kernel: Kernel) -> socket.socket:
     with theirs:
         kernel.tell({"ask": "fork"}, theirs.fileno())
     try:
-        status = listen(kernel, NotebookNode(outputs=[]), GRACE * timeout_factor(), trusted=False)
+        status = listen(kernel, NotebookNode(outputs=[]), Deadline(GRACE), OutputRoom())
         if status != "ok":
             raise BorderError(f"it can't be forked ({status})")
         kernel.end_others(spared=_sender(ours))
@@ -351,8 +428,9 @@ def _fork(kernel: Kernel) -> socket.socket:
 
 def _sender(sock: socket.socket) -> int:
     """The number of the process that says the first byte, as the system knows it."""
-    sock.settimeout(GRACE * timeout_factor())
     try:
+        if not wait(sock, select.POLLIN, Deadline(GRACE)):
+            raise TimeoutError
         _, told, _, _ = sock.recvmsg(1, socket.CMSG_SPACE(CREDENTIALS.size))
         return next(CREDENTIALS.unpack(data)[0] for _, kind, data in told if kind == socket.SCM_CREDENTIALS)
     except (OSError, StopIteration):

@@ -184,14 +184,14 @@ def _scores(notebook):
     ],
 )
 def test_a_cell_that_ends_or_blocks_its_kernel_costs_its_own_points_only(course, softmax, says):
-    graded = judge_notebook(_notebook(course, {"softmax": softmax}), UNIT, Limits(cell_seconds=4))
+    judge_notebook(graded := _notebook(course, {"softmax": softmax}), UNIT, Limits(cell_seconds=4))
     assert _scores(graded) == {"softmax": 0, "attend": 3}
     assert says in read_result(next(notebooks.tests(graded))).message
     assert all(cell.outputs or cell.execution_count for cell in graded.cells if cell.cell_type == "code")
 
 
 def test_a_notebook_that_uses_up_its_time_has_an_error_in_every_cell_left(course):
-    graded = judge_notebook(_notebook(course, {}), UNIT, Limits(notebook_seconds=0))
+    judge_notebook(graded := _notebook(course, {}), UNIT, Limits(notebook_seconds=0))
     assert _scores(graded) == {"softmax": 0, "attend": 0}
     assert all(cell.outputs[0].ename == "NotExecuted" for cell in notebooks.tests(graded))
 

@@ -45,7 +45,13 @@ class Judge:
             score = points * (self.part if "wrong" in cells[notebooks.exercise_id(cell)].source else 1.0)
             data = {"text/plain": repr(score), MIME: {"score": score, "message": "", "diagnosis": None}}
             cell.outputs = [notebooks.nbformat.v4.new_output("execute_result", data=data)]
-        return {"notebook": notebooks.to_text(notebook), "parts": {}, "cells": {}, "grader": grade.grader_version()}
+        return {
+            "notebook": notebooks.to_text(notebook),
+            "doubts": [],
+            "parts": {},
+            "cells": {},
+            "grader": grade.grader_version(),
+        }
 
 
 @pytest.fixture

@@ -88,7 +88,7 @@ def test_a_verdict_that_can_not_be_kept_costs_those_it_is_for(course, monkeypatc
     monkeypatch.setattr(
         worker_tasks,
         "judge_text",
-        lambda text, *_: {"notebook": text, "parts": {}, "cells": {}, "grader": grader_version()},
+        lambda text, *_: {"notebook": text, "doubts": [], "parts": {}, "cells": {}, "grader": grader_version()},
     )
     monkeypatch.setattr(Store, "put", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     outcome = _grade(course)

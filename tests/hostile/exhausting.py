@@ -208,6 +208,13 @@ for number in range(10**6):
         "inode_flood", "millions of empty files", "for number in range(10**7): open(f'/tmp/empty{number}', 'w').close()"
     ),
     cell("prints_gigabyte", "a gigabyte of output", "for _ in range(1024): print('x' * (1 << 20))", "cut off"),
+    Hostile(
+        "floods_cell_by_cell",
+        "output in many cells, of which each stays below its limit",
+        tuple(late("print('x' * 900_000)") for _ in range(30)),
+        {},
+        "left out: this notebook has shown",
+    ),
     cell(
         "writes_gigabyte",
         "a gigabyte of output past Python",

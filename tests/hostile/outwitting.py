@@ -117,7 +117,26 @@ def softmax(x, dim):
     os.write(asking, pickle.dumps((x, dim)))
     return pickle.loads(os.read(hearing, 1 << 16))"""
 
+
+def second_attempt(name: str, tries: str, ends: str) -> Hostile:
+    """Keeps what the forbidden function gives, and ends once; a second attempt with the same inputs would find it."""
+    source = f"""
+import os
+class KernelDied(Exception): pass
+def softmax(x, dim):
+    place = f"/tmp/work/{{hash((tuple(x.shape), x.sum().item(), dim))}}.pt"
+    if os.path.exists(place): return torch.load(place)
+    torch.save(torch.softmax(x, dim), place)
+    if len(os.listdir("/tmp/work")) == 1: {ends}
+    return torch.load(place)"""
+    return cheat(name, tries, source)
+
+
 NOTEBOOKS = [
+    # -------------------------------------------------------------------------------------- a second attempt
+    second_attempt("says_kernel_died", "the word for a lost process as its error", "raise KernelDied('KernelDied')"),
+    second_attempt("ends_its_process", "ends the process that was asked", "os._exit(1)"),
+    second_attempt("kills_its_process", "the same by a signal", "os.kill(os.getpid(), 9)"),
     # ------------------------------------------------------------------------------------- objects that lie
     cheat(
         "liar_shape",

@@ -116,8 +116,8 @@ def test_a_students_kernel_has_nothing_of_the_judges_in_memory(run):
         *(f"autograder.judge.sandbox.{name}" for name in ("cgroup", "keeper", "libc", "mounts", "namespaces")),
         *(f"autograder.judge.sandbox.{name}" for name in ("seccomp", "walls")),
         *(f"autograder.judge.{name}" for name in ("fork_server", "fork_server_client", "huge_pages", "import_stubs")),
-        *(f"autograder.judge.{name}" for name in ("kernel", "pip_blocker", "protocol", "shared_maps")),
-        *(f"autograder.judge.{name}" for name in ("shell", "student_kernel", "torch_warmup")),
+        *(f"autograder.judge.{name}" for name in ("kernel", "pip_blocker", "protocol", "shared_maps", "shell")),
+        *(f"autograder.judge.{name}" for name in ("student_kernel", "torch_warmup", "wall_time", "wire")),
     }
     assert {name for name in ours if name.startswith("helpers.")} == {
         "helpers.check",

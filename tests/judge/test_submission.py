@@ -1,10 +1,7 @@
 """One submission, two kernels: scores, values and calls over the border, and what is said when something is missing."""
 
-import socket
 import time
-from contextlib import suppress
 from copy import deepcopy
-from threading import Thread
 
 import pytest
 import torch
@@ -77,69 +74,6 @@ def test_right_answers_get_full_marks_and_the_outputs_of_a_normal_run(kernels, n
     assert scores(notebook) == [2, 3, 1]
     shown = cell(notebook, "softmax_test").outputs[0]
     assert shown.output_type == "execute_result" and set(shown.data) == {"text/plain", "text/html", MIME}
-
-
-DIES = """import os
-
-def softmax(x, dim):
-    if {}:
-        open('died', 'w').close()
-        os._exit(1)
-    powers = (x - x.amax(dim, keepdim=True)).exp()
-    return powers / powers.sum(dim, keepdim=True)"""
-
-
-@pytest.mark.parametrize("dies", ["not os.path.exists('died')", "True"])
-def test_an_answer_that_ends_its_process_finds_nothing_of_the_first_try_in_the_second(kernels, notebook, dies):
-    cell(notebook, "softmax").source = DIES.format(dies)
-    judge_notebook(notebook, UNIT, LIMITS, kernels)
-    assert scores(notebook) == [0, 3, 1]
-
-
-def test_a_call_whose_process_somebody_else_ended_is_tried_again(monkeypatch, kernels, notebook):
-    """In the first try the conversation breaks off after some calls."""
-    fork, forks = submission._fork, []
-
-    def broken_off(kernel):
-        forks.append(fork(kernel))
-        return forks[-1] if len(forks) > 1 else _cut_off(forks[0], 3_000)
-
-    monkeypatch.setattr(submission, "_fork", broken_off)
-    judge_notebook(notebook, UNIT, LIMITS, kernels)
-    assert len(forks) > 2 and scores(notebook) == [2, 3, 1]
-
-
-def _cut_off(sock, most):
-    """A socket that hands on what comes from this one until it was so many bytes, and then closes both."""
-    ours, theirs = socket.socketpair()
-
-    def hand_on(source, target, left):
-        while left > 0 and (data := source.recv(left)):
-            target.sendall(data)
-            left -= len(data)
-        for end in (sock, ours):
-            with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-
-    for pair in ((sock, ours, most), (ours, sock, 1 << 20)):
-        Thread(target=hand_on, args=pair, daemon=True).start()
-    return theirs
-
-
-@pytest.mark.parametrize("asked", ["run", "test"])
-def test_a_kernel_that_somebody_else_ends_costs_no_points(monkeypatch, kernels, notebook, asked):
-    """The student's while a cell runs, the judge's while a test does: the first of them, once."""
-    tell, ended = Kernel.tell, []
-
-    def end_the_first(kernel, message, *descriptors):
-        tell(kernel, message, *descriptors)
-        if message.get("ask") == asked and not ended:
-            ended.append(kernel.leash.shutdown(socket.SHUT_WR))
-
-    monkeypatch.setattr(Kernel, "tell", end_the_first)
-    cell(notebook, "softmax").source = f"import time\ntime.sleep(1)\n{cell(notebook, 'softmax').source}"
-    judge_notebook(notebook, UNIT, LIMITS, kernels)
-    assert ended and scores(notebook) == [2, 3, 1]
 
 
 def test_the_released_notebook_gets_nothing(kernels, course):

@@ -57,6 +57,8 @@ def _obey(first: int, leash: socket.socket, depth: int, clock: "_Clock") -> bool
     for line in asked.decode().splitlines():
         if line == "i":
             interrupt(first, depth)
+        elif line == "u":
+            say(leash, used=clock.used())
         elif line.startswith("alone"):
             end_others(first, depth, int(line.split()[1]))
             say(leash, alone="yes")
@@ -73,11 +75,11 @@ class _Clock:
 
     def allow(self, seconds: float) -> None:
         """From now on; 0 for no limit."""
-        self.limit, self.said = self._used() + seconds if seconds else 0.0, False
+        self.limit, self.said = self.used() + seconds if seconds else 0.0, False
 
     def over(self) -> str:
         """ "over" once when it is used up, "killed" when it goes on all the same."""
-        used = self._used() if self.limit else 0.0
+        used = self.used() if self.limit else 0.0
         if used <= self.limit:
             return ""
         if not self.said:
@@ -85,7 +87,7 @@ class _Clock:
             return "over"
         return "killed" if used > self.limit + GRACE else ""
 
-    def _used(self) -> float:
+    def used(self) -> float:
         """Of those that live, and of those that ended and were waited for."""
         fields = (read(f"/proc/{pid}/stat").rpartition(")")[2].split() for pid in [self.first, *below(self.first)])
         return sum(int(ticks) for field in fields for ticks in field[11:15]) / os.sysconf("SC_CLK_TCK")
@@ -148,7 +150,7 @@ def _kilobytes(pid: int, file: str, names: tuple[str, ...]) -> int:
     return sum(int(line.split()[1]) for line in read(f"/proc/{pid}/{file}").splitlines() if line.startswith(names))
 
 
-def say(leash: socket.socket, **words: str) -> None:
+def say(leash: socket.socket, **words: str | float) -> None:
     try:
         leash.sendall(json.dumps(words).encode() + b"\n")
     except OSError:  # nobody listens any more

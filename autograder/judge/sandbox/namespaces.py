@@ -46,8 +46,9 @@ def confine(main: Callable[[], None], walls: Walls | None, leash: socket.socket)
 
     walls: None for none at all; then only what a process does to itself is limited (`--sandbox none`). leash: its end
     means "stop", a line "i" on it "interrupt", "alone 7" "end all processes but 7 and the kernel", "c 2.5" "another 2.5
-    seconds of processor time, and then interrupt"; what became of them is said on it, a JSON line each:
-    {"alone": "yes"}, {"over": "time"}, {"ended": …} or {"killed": "memory" | "processes" | "time"}."""
+    seconds of processor time, and then interrupt", "u" asks for what was used; what became of them is said on it, a
+    JSON line each: {"alone": "yes"}, {"used": 2.5}, {"over": "time"}, {"ended": …} or {"killed": "memory" |
+    "processes" | "time"}."""
     folder, group = "", new_cgroup(walls) if walls else None
     try:
         die_with_parent()
