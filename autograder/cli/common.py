@@ -5,16 +5,22 @@ import inspect
 import json
 import os
 import re
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from autograder.cli.usage_errors import OneLineGroup
+from autograder.course import paths
+from autograder.course.paths import Course
 from autograder.errors import BAD_INPUT, CourseError
+from autograder.sanitize_terminal import printable
 
 app = typer.Typer(
     cls=OneLineGroup,
@@ -58,6 +64,17 @@ def command(name: str | None = None, group: typer.Typer = app) -> Callable[[Call
     return register
 
 
+def find_course() -> Course:
+    """The course that a command is about. Where a person can answer, a folder that only looks like one is asked
+    about."""
+    return paths.find_course(_is_yours if sys.stdin.isatty() and sys.stderr.isatty() else lambda folder: False)
+
+
+def _is_yours(folder: Path) -> bool:
+    asked = f"{printable(folder)} looks like a course, but this command was not installed for it. Run its configuration"
+    return typer.confirm(f"{asked}, a program, as you?", err=True)
+
+
 def say(line: object, mark: str = "") -> None:
     out.print(mark + escaped(line), soft_wrap=True, highlight=False)
 
@@ -80,10 +97,6 @@ def exit_with_problems(lines: list[str], advice: str) -> None:
 
 
 def escaped(text: object) -> str:
-    from rich.markup import escape
-
-    from autograder.sanitize_terminal import printable
-
     return escape(printable(text))
 
 

@@ -16,13 +16,13 @@ from autograder.cli.common import (
     choose_sandbox,
     command,
     err,
+    find_course,
     out,
     print_json,
     progress_bar,
     say,
     warn,
 )
-from autograder.course.paths import find_course
 from autograder.errors import BAD_INPUT, CourseError
 
 

@@ -5,8 +5,18 @@ from typing import Annotated
 
 import typer
 
-from autograder.cli.common import AsJson, Sandbox, Units, choose_sandbox, command, out, print_json, progress_bar, say
-from autograder.course.paths import find_course
+from autograder.cli.common import (
+    AsJson,
+    Sandbox,
+    Units,
+    choose_sandbox,
+    command,
+    find_course,
+    out,
+    print_json,
+    progress_bar,
+    say,
+)
 from autograder.errors import BAD_INPUT, CourseError
 
 
