@@ -4,8 +4,6 @@ settings. The same work is never done twice, a crash loses nothing, and a change
 import ast
 import hashlib
 import json
-import os
-import tempfile
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -19,6 +17,7 @@ from autograder.course import dependencies
 from autograder.course.paths import PACKAGES
 from autograder.judge import outputs
 from autograder.judge.config import Limits
+from autograder.whole_files import write_whole
 
 GRADER = (
     "autograder/judge",
@@ -117,12 +116,3 @@ class Store:
 
 def _shown(cell: NotebookNode) -> dict:
     return {"outputs": cell.outputs, "execution_count": cell.execution_count}
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Writes a file so that no reader, and no crash, ever sees half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(name, path)

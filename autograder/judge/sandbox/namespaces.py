@@ -11,13 +11,11 @@ import os
 import platform
 import resource
 import select
-import shutil
 import signal
 import socket
 import struct
 import sys
 import sysconfig
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -58,7 +56,8 @@ class Walls:
     """What a kernel may see and use up. Sizes in bytes, times in seconds.
 
     readable: shown read-only, beside what Python needs.
-    hidden: files and folders inside the readable ones that are shown empty."""
+    hidden: files and folders inside the readable ones that are shown empty.
+    namespaces: False where there are none, but another user id (see other_user.py)."""
 
     readable: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
@@ -67,6 +66,7 @@ class Walls:
     files: int = 20_000
     processes: int = 96
     call_cpu: int = 120  # of the calls of one test cell
+    namespaces: bool = True
 
     def paths(self) -> list[str]:
         """Everything that is shown: the system's libraries, this Python and its packages, `readable`."""
@@ -97,31 +97,24 @@ def environment(packages: Path) -> dict[str, str]:
 # ---------------------------------------------------------------- the keeper, outside
 
 
-def confine(main: Callable[[], None], walls: Walls | None, leash: socket.socket) -> None:
+def confine(main: Callable[[], None], walls: Walls, leash: socket.socket) -> None:
     """Run `main` behind `walls` in a grandchild of this (forked, single-threaded) process and never return.
 
-    walls: None for none at all; then only what a process does to itself is limited (`--sandbox none`). leash: its end
-    means "stop", a line "i" on it "interrupt", a line "c 2.5" "another 2.5 seconds of processor time, and then
-    interrupt"; what became of the kernel is said on it, a JSON line each: {"over": "time"}, {"ended": …} or {"killed":
-    "memory" | "processes" | "files" | "time"}."""
-    folder = ""
+    leash: its end means "stop", a line "i" on it "interrupt", a line "c 2.5" "another 2.5 seconds of processor time,
+    and then interrupt"; what became of the kernel is said on it, a JSON line each: {"over": "time"}, {"ended": …} or
+    {"killed": "memory" | "processes" | "files" | "time"}."""
     try:
         _die_with_parent()
-        if walls:
-            _unshare(NEW_PID if os.geteuid() == 0 else NEW_PID | NEW_USER)
-        else:
-            os.chdir(folder := tempfile.mkdtemp(prefix="attn-"))
+        _unshare(NEW_PID if os.geteuid() == 0 else NEW_PID | NEW_USER)
         user = own_user()
         first = os.fork()
         if first == 0:
             leash.close()
             _inside(main, walls, user)
-        watch(first, walls or Walls(), leash)
+        watch(first, walls, leash)
     except OSError as error:
         _say(leash, ended=f"sandbox: {error}")
     finally:
-        if folder:
-            shutil.rmtree(folder, ignore_errors=True)
         os._exit(0)
 
 
@@ -139,10 +132,10 @@ def _map_user(user: int, group: int) -> None:
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
 
 
-def watch(first: int, walls: Walls, leash: socket.socket, depth: int = 1) -> None:
+def watch(first: int, walls: Walls, leash: socket.socket, depth: int = 1, at_end: Callable = lambda: None) -> None:
     """Until the first process ends: kill what uses too much, kill all when the leash is dropped.
 
-    depth: how many processes below the first one the kernel is."""
+    depth: how many processes below the first one the kernel is. at_end: what is done before its end is told."""
     ended = os.pidfd_open(first)
     poll = select.poll()
     poll.register(ended, select.POLLIN)
@@ -163,6 +156,7 @@ def watch(first: int, walls: Walls, leash: socket.socket, depth: int = 1) -> Non
             _say(leash, killed=too_large[1])
             _kill(too_large[0])
     _, status = os.waitpid(first, 0)
+    at_end()
     _say(leash, ended=_words(os.waitstatus_to_exitcode(status)))
 
 
@@ -297,14 +291,13 @@ def _words(code: int) -> str:
 # ---------------------------------------------------------------- inside
 
 
-def _inside(main: Callable[[], None], walls: Walls | None, user: int) -> None:
+def _inside(main: Callable[[], None], walls: Walls, user: int) -> None:
     """The first process inside: builds the walls, starts the kernel, waits for it, and takes the rest down with it."""
     code = 70
     try:
-        if walls:
-            _unshare(NEW_NS | NEW_NET | NEW_IPC | NEW_UTS | NEW_CGROUP)
-            _build(walls, user)
-            lower(walls, user)
+        _unshare(NEW_NS | NEW_NET | NEW_IPC | NEW_UTS | NEW_CGROUP)
+        _build(walls, user)
+        lower(walls, user)
         code = shepherd(main)
     except BaseException as error:  # nothing may leave this function: above it is a copy of the warm process
         os.write(2, f"sandbox: {error}\n".encode())
