@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-PRIVATE = 0o600
+PRIVATE, SHARED = 0o600, 0o666
+"""Who may read a file: its owner, or whom the umask lets."""
 
 
 @contextmanager
@@ -17,7 +18,7 @@ def replaced(path: Path, mode: int = PRIVATE) -> Iterator[Path]:
     try:
         os.close(os.open(half, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
         yield half
-        _onto_the_disk(half)
+        flush_to_disk(half)
         os.replace(half, path)
     except BaseException:
         with suppress(OSError):
@@ -36,7 +37,7 @@ def encoded(content: str | bytes) -> bytes:
     return content if isinstance(content, bytes) else content.encode("utf-8", "backslashreplace")
 
 
-def _onto_the_disk(path: Path) -> None:
+def flush_to_disk(path: Path) -> None:
     """Or else a power cut could leave the new name on old, empty blocks."""
     handle = os.open(path, os.O_RDONLY)
     try:

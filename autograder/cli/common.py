@@ -1,6 +1,5 @@
 """What all commands share: options, printing, and errors in one line."""
 
-import functools
 import inspect
 import json
 import os
@@ -16,7 +15,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from autograder.cli.usage_errors import OneLineGroup
+from autograder.cli.entry import OneLineGroup
 from autograder.course import paths
 from autograder.course.paths import Course
 from autograder.errors import BAD_INPUT, CourseError
@@ -46,20 +45,12 @@ REJECTED = 3
 
 
 def command(name: str | None = None, group: typer.Typer = app) -> Callable[[Callable], Callable]:
-    """A subcommand that ends with one clear line, not with a traceback, for what its user can mend."""
+    """A subcommand."""
 
     def register(run: Callable) -> Callable:
-        @functools.wraps(run)
-        def wrapped(*args, **kwargs):
-            try:
-                return run(*args, **kwargs)
-            except CourseError as error:
-                err.print(f"[red]attn:[/] {escaped(error)}", soft_wrap=True)
-                raise typer.Exit(error.code) from None
-
         # Typer would keep the ends of the docstring's lines.
-        wrapped.__doc__ = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.getdoc(run) or "")
-        return group.command(name)(wrapped)
+        run.__doc__ = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.getdoc(run) or "")
+        return group.command(name)(run)
 
     return register
 
@@ -84,7 +75,8 @@ def warn(line: object, console: Console = err) -> None:
 
 
 def print_json(value: Any) -> None:
-    typer.echo(json.dumps(value, indent=1, ensure_ascii=False))
+    """For programs: the same bytes in every locale."""
+    typer.echo(json.dumps(value, indent=1))
 
 
 def exit_with_problems(lines: list[str], advice: str) -> None:

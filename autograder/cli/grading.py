@@ -24,6 +24,7 @@ from autograder.cli.common import (
     warn,
 )
 from autograder.errors import BAD_INPUT, CourseError
+from autograder.whole_files import write_whole
 
 
 @command()
@@ -164,7 +165,7 @@ def _show_grades(course, outcome, rows: dict, as_json: bool, quiet: bool, file: 
 
 def _write(file: Path, text: str) -> None:
     try:
-        file.write_text(text, encoding="utf-8")
+        write_whole(file, text)
     except OSError as error:
         raise CourseError(
             f"The grades are recorded, but {file} can't be written: {error.strerror}.", BAD_INPUT

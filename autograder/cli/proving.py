@@ -18,6 +18,7 @@ from autograder.cli.common import (
     say,
 )
 from autograder.errors import BAD_INPUT, CourseError
+from autograder.whole_files import write_whole
 
 
 @command()
@@ -148,7 +149,7 @@ def cards(
     with progress_bar() as progress:
         shown = gallery.cards(course, chosen, progress)
     try:
-        into.write_text(gallery.page(shown), encoding="utf-8")
+        write_whole(into, gallery.page(shown))
     except OSError as error:
         raise CourseError(f"{into} can't be written: {error.strerror}.", BAD_INPUT) from None
     out.print(f"wrote {len(shown)} cards to {into}", highlight=False)

@@ -133,8 +133,7 @@ def find_course(is_trusted: Callable[[Path], bool] = lambda folder: False) -> Co
     refused: the configuration of a course is a program, and anybody can hand in, or share, a folder with one."""
     if named := os.environ.get("ATTN_COURSE"):
         return _course_in(Path(named).resolve())
-    here = Path.cwd()
-    found = next(filter(_looks_like_a_course, (here, *here.parents)), PACKAGES)
+    found = next(filter(_looks_like_a_course, _here_and_above()), PACKAGES)
     if found == PACKAGES or is_trusted(found):
         return _course_in(found)
     raise CourseError(
@@ -142,6 +141,13 @@ def find_course(is_trusted: Callable[[Path], bool] = lambda folder: False) -> Co
         f"it is yours, name it: ATTN_COURSE={shlex.quote(str(found))}.",
         BAD_INPUT,
     )
+
+
+def _here_and_above() -> list[Path]:
+    try:
+        return [Path.cwd(), *Path.cwd().parents]
+    except FileNotFoundError:
+        raise CourseError("The folder that you are in is gone: go to another one.", BAD_INPUT) from None
 
 
 def _course_in(folder: Path) -> Course:

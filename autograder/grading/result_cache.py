@@ -79,12 +79,16 @@ def _imports(notebook: NotebookNode) -> frozenset[Path]:
 
 @dataclass(frozen=True)
 class Store:
-    """A folder of results, one JSON file each. Written whole or not at all."""
+    """A folder of results, one JSON file each. Written whole or not at all; what is spoilt all the same is not there,
+    so that it is judged again."""
 
     folder: Path
 
     def __contains__(self, key: str) -> bool:
-        return self._path(key).is_file()
+        try:
+            return self._load(key).keys() >= {"results", "cells"}
+        except (OSError, ValueError, AttributeError):
+            return False
 
     def put(self, key: str, notebook: NotebookNode) -> None:
         """Keeps the outputs of a judged notebook, and what its test cells say."""
