@@ -5,19 +5,20 @@ import hashlib
 import json
 import os
 import shutil
-import sqlite3
 import stat
 import subprocess
 import tempfile
 import zipfile
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+from autograder.course.copy_gradebook import copy_gradebook
 from autograder.course.paths import Course
 from autograder.errors import BAD_INPUT, CourseError
 from autograder.sanitize_terminal import printable
+from autograder.whole_files import flush_to_disk
 
 GRADEBOOK = "gradebook.db"
 MANIFEST = "attn-backup.json"
@@ -38,11 +39,13 @@ def backup(course: Course, target: Path | None) -> tuple[Path, int, list[str]]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         count, notes = _write(course, half)
+        flush_to_disk(half)
         os.link(half, path)  # unlike a rename it never overwrites
-    except (OSError, sqlite3.Error) as error:
-        raise CourseError(f"{path} can't be written ({getattr(error, 'strerror', None) or error}).") from None
+    except OSError as error:
+        raise CourseError(f"{path} can't be written ({error.strerror or error}).") from None
     finally:
-        half.unlink(missing_ok=True)
+        with suppress(OSError):
+            half.unlink()
     return path, count, notes
 
 
@@ -56,7 +59,7 @@ def _write(course: Course, path: Path) -> tuple[int, list[str]]:
             except FileNotFoundError:  # a run of grading has replaced it just now
                 continue
         said = {"made": f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC", "commit": _commit(course), "sha256": hashes}
-        archive.writestr(MANIFEST, json.dumps(said, indent=1, ensure_ascii=False))
+        archive.writestr(MANIFEST, json.dumps(said, indent=1))
     return len(hashes), notes
 
 
@@ -79,24 +82,31 @@ def _files(course: Course, notes: list[str]) -> Iterator[tuple[str, Path]]:
 
 
 def _gradebook(path: Path, folder: Path) -> Path:
-    """A copy that is whole, whoever writes to the gradebook meanwhile."""
-    copy = folder / GRADEBOOK
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as source, closing(sqlite3.connect(copy)) as target:
-        source.backup(target)
-    return copy
+    copy_gradebook(path, folder / GRADEBOOK)
+    return folder / GRADEBOOK
 
 
 def _add(archive: zipfile.ZipFile, name: str, path: Path) -> str:
     """Writes a file into the archive; returns the hash of what was written."""
     digest = hashlib.sha256()
     with path.open("rb") as source:
-        info = zipfile.ZipInfo.from_file(path, name, strict_timestamps=False)
+        info = zipfile.ZipInfo.from_file(path, _member(name), strict_timestamps=False)
         info.compress_type = zipfile.ZIP_DEFLATED
         with archive.open(info, "w", force_zip64=True) as target:
             while data := source.read(CHUNK):
                 digest.update(data)
                 target.write(data)
     return digest.hexdigest()
+
+
+def _member(name: str) -> str:
+    """The name in the archive, which is text there: a name that is not UTF-8 stands in the manifest, and as a number
+    here. (No other file that is kept lies in a folder with such a name.)"""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return f".bytes/{os.fsencode(name).hex()}"
+    return name
 
 
 def _commit(course: Course) -> str:
@@ -155,11 +165,11 @@ def _unpacked(archive: zipfile.ZipFile, name: str, fresh: Path) -> str:
         raise ValueError(f"{name} leads out of it")
     target.parent.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256()
-    with archive.open(name) as source, target.open("xb") as file:
+    with archive.open(_member(name)) as source, target.open("xb") as file:
         while data := source.read(CHUNK):
             digest.update(data)
             file.write(data)
-    moment = datetime(*archive.getinfo(name).date_time).timestamp()
+    moment = datetime(*archive.getinfo(_member(name)).date_time).timestamp()
     os.utime(target, (moment, moment))
     return digest.hexdigest()
 

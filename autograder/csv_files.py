@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autograder.errors import BAD_INPUT, CourseError
-from autograder.grading.result_cache import write_whole
 from autograder.sanitize_terminal import printable
+from autograder.whole_files import write_whole
 
 LARGEST = 20_000_000
 """Bytes of a CSV file. A gradebook of a thousand students has less than one million."""

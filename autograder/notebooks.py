@@ -9,6 +9,8 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
+from autograder.whole_files import SHARED, write_whole
+
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 
 STAMP = "attention_course"
@@ -27,8 +29,7 @@ def parse(text: str) -> NotebookNode:
 
 
 def write(notebook: NotebookNode, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(to_text(notebook), encoding="utf-8")
+    write_whole(path, to_text(notebook), SHARED)
 
 
 def to_text(notebook: NotebookNode) -> str:

@@ -13,7 +13,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 ROOT = Path(__file__).resolve().parent.parent
 UNIT = "02_small"
 
-LONGEST = ("test_wrong_answers", "test_hostile", "test_try", "test_mark", "test_grade")
+LONGEST = ("test_wrong_answers", "test_every_command", "test_hostile", "test_try", "test_mark", "test_grade")
 """The files that take longest, in this order: they start first, so that the workers of `make test` end together."""
 
 

@@ -1,13 +1,13 @@
 """The command itself: help for everything, and one clear line with a status for every bad input."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from conftest import UNIT, hand_in
+from conftest import ROOT, UNIT, hand_in
 
 from autograder.cli import app
+from autograder.course.paths import find_course
+from autograder.errors import CourseError
 
 COMMANDS = [command.name or command.callback.__name__ for command in app.registered_commands]
 
@@ -99,7 +99,19 @@ def test_doctor_says_what_the_machine_has(course, attn):
         assert thing in done.output
 
 
-def test_the_command_finds_the_course_from_a_folder_inside_it(course):
-    script = Path(sys.executable).parent / "attn"
-    done = subprocess.run([script, "lint"], cwd=course.solutions / UNIT, capture_output=True, text=True)
-    assert done.returncode == 0 and UNIT in done.stdout
+def test_the_command_finds_the_course_it_was_installed_for_from_a_folder_inside_it(monkeypatch):
+    monkeypatch.delenv("ATTN_COURSE", raising=False)
+    for folder in (ROOT / "solutions" / "00_start_here", Path("/")):
+        monkeypatch.chdir(folder)
+        assert find_course().root == ROOT
+
+
+def test_a_folder_that_only_looks_like_a_course_is_asked_about(course, monkeypatch):
+    monkeypatch.delenv("ATTN_COURSE", raising=False)
+    monkeypatch.chdir(course.solutions / UNIT)
+    with pytest.raises(CourseError, match="name it: ATTN_COURSE="):
+        find_course()
+    asked: list[Path] = []
+    assert find_course(lambda folder: not asked.append(folder)) == course and asked == [course.root]
+    monkeypatch.setenv("ATTN_COURSE", str(course.root))
+    assert find_course() == course

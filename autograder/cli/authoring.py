@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from autograder.cli.common import Unit, Units, app, command, escaped, exit_with_problems, out, say
-from autograder.course.paths import find_course
+from autograder.cli.common import Unit, Units, app, command, escaped, exit_with_problems, find_course, out, say
 from autograder.errors import BAD_INPUT, CourseError
 
 new = typer.Typer(

@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from autograder.cli.common import REJECTED, Unit, Units, command, out, say, warn
-from autograder.course.paths import find_course
+from autograder.cli.common import REJECTED, Unit, Units, command, find_course, out, say, warn
 from autograder.errors import BAD_INPUT, CourseError
 
 

@@ -1,20 +1,25 @@
 """What all commands share: options, printing, and errors in one line."""
 
-import functools
 import inspect
 import json
 import os
 import re
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from autograder.cli.usage_errors import OneLineGroup
+from autograder.cli.entry import OneLineGroup
+from autograder.course import paths
+from autograder.course.paths import Course
 from autograder.errors import BAD_INPUT, CourseError
+from autograder.sanitize_terminal import printable
 
 app = typer.Typer(
     cls=OneLineGroup,
@@ -40,22 +45,25 @@ REJECTED = 3
 
 
 def command(name: str | None = None, group: typer.Typer = app) -> Callable[[Callable], Callable]:
-    """A subcommand that ends with one clear line, not with a traceback, for what its user can mend."""
+    """A subcommand."""
 
     def register(run: Callable) -> Callable:
-        @functools.wraps(run)
-        def wrapped(*args, **kwargs):
-            try:
-                return run(*args, **kwargs)
-            except CourseError as error:
-                err.print(f"[red]attn:[/] {escaped(error)}", soft_wrap=True)
-                raise typer.Exit(error.code) from None
-
         # Typer would keep the ends of the docstring's lines.
-        wrapped.__doc__ = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.getdoc(run) or "")
-        return group.command(name)(wrapped)
+        run.__doc__ = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.getdoc(run) or "")
+        return group.command(name)(run)
 
     return register
+
+
+def find_course() -> Course:
+    """The course that a command is about. Where a person can answer, a folder that only looks like one is asked
+    about."""
+    return paths.find_course(_is_yours if sys.stdin.isatty() and sys.stderr.isatty() else lambda folder: False)
+
+
+def _is_yours(folder: Path) -> bool:
+    asked = f"{printable(folder)} looks like a course, but this command was not installed for it. Run its configuration"
+    return typer.confirm(f"{asked}, a program, as you?", err=True)
 
 
 def say(line: object, mark: str = "") -> None:
@@ -67,7 +75,8 @@ def warn(line: object, console: Console = err) -> None:
 
 
 def print_json(value: Any) -> None:
-    typer.echo(json.dumps(value, indent=1, ensure_ascii=False))
+    """For programs: the same bytes in every locale."""
+    typer.echo(json.dumps(value, indent=1))
 
 
 def exit_with_problems(lines: list[str], advice: str) -> None:
@@ -80,10 +89,6 @@ def exit_with_problems(lines: list[str], advice: str) -> None:
 
 
 def escaped(text: object) -> str:
-    from rich.markup import escape
-
-    from autograder.sanitize_terminal import printable
-
     return escape(printable(text))
 
 

@@ -16,14 +16,15 @@ from autograder.cli.common import (
     choose_sandbox,
     command,
     err,
+    find_course,
     out,
     print_json,
     progress_bar,
     say,
     warn,
 )
-from autograder.course.paths import find_course
 from autograder.errors import BAD_INPUT, CourseError
+from autograder.whole_files import write_whole
 
 
 @command()
@@ -164,7 +165,7 @@ def _show_grades(course, outcome, rows: dict, as_json: bool, quiet: bool, file: 
 
 def _write(file: Path, text: str) -> None:
     try:
-        file.write_text(text, encoding="utf-8")
+        write_whole(file, text)
     except OSError as error:
         raise CourseError(
             f"The grades are recorded, but {file} can't be written: {error.strerror}.", BAD_INPUT

@@ -5,9 +5,20 @@ from typing import Annotated
 
 import typer
 
-from autograder.cli.common import AsJson, Sandbox, Units, choose_sandbox, command, out, print_json, progress_bar, say
-from autograder.course.paths import find_course
+from autograder.cli.common import (
+    AsJson,
+    Sandbox,
+    Units,
+    choose_sandbox,
+    command,
+    find_course,
+    out,
+    print_json,
+    progress_bar,
+    say,
+)
 from autograder.errors import BAD_INPUT, CourseError
+from autograder.whole_files import write_whole
 
 
 @command()
@@ -138,7 +149,7 @@ def cards(
     with progress_bar() as progress:
         shown = gallery.cards(course, chosen, progress)
     try:
-        into.write_text(gallery.page(shown), encoding="utf-8")
+        write_whole(into, gallery.page(shown))
     except OSError as error:
         raise CourseError(f"{into} can't be written: {error.strerror}.", BAD_INPUT) from None
     out.print(f"wrote {len(shown)} cards to {into}", highlight=False)

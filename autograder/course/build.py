@@ -17,6 +17,7 @@ from autograder.course.paths import LITTER, Course, temporary_course
 from autograder.course.repository_url import repository_url, with_badge_and_setup, with_badges
 from autograder.course.table_of_contents import with_contents
 from autograder.errors import CourseError
+from autograder.whole_files import SHARED, write_whole
 
 
 def solution_notebook(source: Path) -> NotebookNode:
@@ -119,8 +120,7 @@ def _final_bytes(path: Path) -> bytes:
 def _write_if_changed(path: Path, content: bytes) -> bool:
     if _read(path) == content:
         return False
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
+    write_whole(path, content, SHARED)
     return True
 
 

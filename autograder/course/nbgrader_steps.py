@@ -15,11 +15,12 @@ from glob import escape
 from pathlib import Path
 
 from nbformat import NotebookNode
-from nbgrader.api import Gradebook
+from nbgrader.api import Gradebook, InvalidEntry
 from nbgrader.converters import Autograde, GenerateAssignment, GenerateFeedback
 from nbgrader.converters.base import BaseConverter, NbGraderException
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.utils import setenv
+from sqlalchemy.exc import SQLAlchemyError
 from traitlets.config import Config
 
 from autograder import notebooks
@@ -36,15 +37,33 @@ class StepFailed(CourseError):
     """A step of nbgrader refused a notebook."""
 
 
+class GradebookUnusable(CourseError):
+    """The gradebook is locked, damaged, read-only, or none at all."""
+
+
+@contextmanager
+def gradebook_errors() -> Iterator[None]:
+    """Whatever is wrong with the gradebook is one line."""
+    try:
+        yield
+    except (SQLAlchemyError, InvalidEntry) as error:
+        why = " ".join(str(getattr(error, "orig", None) or error).split())[:120]
+        raise GradebookUnusable(
+            f"The gradebook can't be used ({why}): end what else works on it, or bring back a backup."
+        ) from None
+
+
 @contextmanager
 def open_gradebook(course: Course) -> Iterator[Gradebook]:
-    """The course's gradebook; made when there is none. nbgrader runs `alembic` to stamp a new one: it must be found."""
+    """The course's gradebook; made when there is none. nbgrader runs `alembic` to stamp a new one: it must be found.
+    Raises GradebookUnusable."""
     _find_scripts()
     course.classroom.mkdir(parents=True, exist_ok=True)
-    with _ctrl_c_waits():
-        gradebook = Gradebook(course.gradebook, settings(course).CourseDirectory.get("course_id", ""))
-    with gradebook:
-        yield gradebook
+    with gradebook_errors():
+        with _ctrl_c_waits():
+            gradebook = Gradebook(course.gradebook, settings(course).CourseDirectory.get("course_id", ""))
+        with gradebook:
+            yield gradebook
 
 
 def release(course: Course, unit: str) -> None:

@@ -2,10 +2,11 @@
 
 import os
 import re
+import shlex
 import shutil
 import tempfile
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,15 +126,38 @@ class Course:
             raise CourseError(f"{path} can't be read: {error}.") from None
 
 
-def find_course(start: Path | None = None) -> Course:
-    """The course that a command is about: ATTN_COURSE if set, else the nearest folder above `start` (the working
-    directory) that has an nbgrader_config.py and solutions, else the folder this package lies in."""
-    named = os.environ.get("ATTN_COURSE")
-    start = Path(named or start or Path.cwd()).resolve()
-    for folder in [start] if named else [start, *start.parents, PACKAGES]:
-        if (folder / CONFIG).is_file() and (folder / "solutions").is_dir():
-            return Course(folder)
-    raise CourseError(f"{start} is no course folder (no {CONFIG} and solutions/ in it).", BAD_INPUT)
+def find_course(is_trusted: Callable[[Path], bool] = lambda folder: False) -> Course:
+    """The course that a command is about: the one that ATTN_COURSE names, else the one that this package lies in.
+
+    A folder above the working directory that only looks like a course is taken if `is_trusted` says yes, and else
+    refused: the configuration of a course is a program, and anybody can hand in, or share, a folder with one."""
+    if named := os.environ.get("ATTN_COURSE"):
+        return _course_in(Path(named).resolve())
+    found = next(filter(_looks_like_a_course, _here_and_above()), PACKAGES)
+    if found == PACKAGES or is_trusted(found):
+        return _course_in(found)
+    raise CourseError(
+        f"{found} looks like a course, but this command was not installed for it, so its {CONFIG} was not run. If "
+        f"it is yours, name it: ATTN_COURSE={shlex.quote(str(found))}.",
+        BAD_INPUT,
+    )
+
+
+def _here_and_above() -> list[Path]:
+    try:
+        return [Path.cwd(), *Path.cwd().parents]
+    except FileNotFoundError:
+        raise CourseError("The folder that you are in is gone: go to another one.", BAD_INPUT) from None
+
+
+def _course_in(folder: Path) -> Course:
+    if not _looks_like_a_course(folder):
+        raise CourseError(f"{folder} is no course folder (no {CONFIG} and solutions/ in it).", BAD_INPUT)
+    return Course(folder)
+
+
+def _looks_like_a_course(folder: Path) -> bool:
+    return (folder / CONFIG).is_file() and (folder / "solutions").is_dir()
 
 
 @contextmanager

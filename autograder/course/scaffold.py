@@ -12,6 +12,7 @@ from autograder.course import build, sections
 from autograder.course.paths import SYLLABUS, Course
 from autograder.course.visibility import file_of
 from autograder.errors import BAD_INPUT, CourseError
+from autograder.whole_files import SHARED, write_whole
 
 ENDS = (
     "# ## What you guessed, and what came out",
@@ -121,8 +122,7 @@ def _write(course: Course, made: dict[str, str], more: dict) -> list[Path]:
         if file.exists():  # a course without README is one, too
             made[path] = change(file.read_text(encoding="utf-8"))
     for path, text in made.items():
-        (course.root / path).parent.mkdir(parents=True, exist_ok=True)
-        (course.root / path).write_text(text, encoding="utf-8")
+        write_whole(course.root / path, text, SHARED)
     return [Path(path) for path in made]
 
 

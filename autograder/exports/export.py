@@ -14,6 +14,7 @@ from autograder.gradebook.grades import Grade
 from autograder.lms import attempts
 from autograder.lms.filenames import GRADESCOPE
 from autograder.sanitize_terminal import printable
+from autograder.whole_files import encoded
 
 CSV = "csv"
 FORMATS = (CSV, CANVAS, MOODLE, GRADESCOPE)
@@ -61,7 +62,7 @@ def _own_table(course: Course, found: dict[str, list[Grade]], format: str, into:
         text = csv_files.to_csv(
             OF_GRADESCOPE, [_gradescope(one, known.get((one.student.student_id, one.unit), {})) for one in every]
         )
-    if not (path.is_file() and path.read_bytes() == text.encode()):
+    if not (path.is_file() and path.read_bytes() == encoded(text)):
         _keep_copy(path)
         csv_files.write_csv(path, text)
     return FilledTable(path, sum(one.score is not None for one in every))

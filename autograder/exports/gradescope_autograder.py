@@ -13,6 +13,8 @@ from typing import Any
 
 from autograder.course.paths import CONFIG, PACKAGES, SYLLABUS, Course
 from autograder.errors import CourseError
+from autograder.judge.sandbox.other_user import adopt_orphans, end_descendants
+from autograder.whole_files import replaced, write_whole
 
 SETUP = """\
 #!/usr/bin/env bash
@@ -30,6 +32,7 @@ RUN = """\
 base="${AUTOGRADER:-/autograder}"
 export ATTN_COURSE="$base/source/course" OMP_NUM_THREADS=1
 python="${PYTHON:-/autograder/venv/bin/python}"
+chmod go= "$base/source" && chmod go-w "$base/results"  # student code runs as another user
 cd "$base/source/course" &&
 exec "$python" -m autograder.exports.gradescope_autograder "$base/submission" "$base/results/results.json"
 """
@@ -43,13 +46,10 @@ def make_autograder(course: Course, unit: str, into: Path | None = None) -> Path
     with tempfile.TemporaryDirectory(prefix="attn-gradescope-") as folder:
         source = Path(folder)
         _fill(course, unit, source)
-        half = path.with_name(f".{path.name}.part")
         try:
-            half.parent.mkdir(parents=True, exist_ok=True)
-            with zipfile.ZipFile(half, "w", zipfile.ZIP_DEFLATED) as archive:
+            with replaced(path) as half, zipfile.ZipFile(half, "w", zipfile.ZIP_DEFLATED) as archive:
                 for file in sorted(one for one in source.rglob("*") if one.is_file()):
                     archive.write(file, file.relative_to(source))
-            os.replace(half, path)
         except OSError as error:
             raise CourseError(f"{path} can't be written ({error.strerror}).") from None
     return path
@@ -76,10 +76,16 @@ def _fill(course: Course, unit: str, source: Path) -> None:
 
 
 def run(submission: Path, results: Path) -> dict[str, Any]:
-    """Marks what was handed in and writes results.json. Whatever is wrong with it is a line for the student."""
+    """Marks what was handed in and writes results.json. Whatever is wrong with it is a line for the student.
+
+    All that this process has started, student code above all, is ended before the results are written: they are the
+    last thing that happens."""
+    adopt_orphans()
     found = _results(submission)
-    results.parent.mkdir(parents=True, exist_ok=True)
-    results.write_text(json.dumps(found, indent=1, ensure_ascii=False), encoding="utf-8")
+    end_descendants()
+    if results.is_dir():  # where student code had to run as the user that this process is
+        shutil.rmtree(results)
+    write_whole(results, json.dumps(found, indent=1, ensure_ascii=False), mode=0o644)
     return found
 
 
@@ -93,21 +99,35 @@ def _results(submission: Path) -> dict[str, Any]:
 def _marks(submission: Path) -> dict:
     from autograder.course.paths import find_course
     from autograder.grading.mark import mark
-    from autograder.judge.config import NONE
-    from autograder.judge.sandbox.walls import SandboxError
 
     course, here = find_course(), sorted(path for path in submission.rglob("*.ipynb") if path.is_file())
     (unit,) = course.units()
     if len(here) != 1:
         raise CourseError(f"Hand in one notebook, {unit}.ipynb: {len(here)} were found.")
-    try:
-        marks = mark(course, here[0])
-    except SandboxError:  # Gradescope's container, which holds this submission alone, is then the only wall
-        os.environ["ATTN_SANDBOX"] = NONE
-        marks = mark(course, here[0])
+    os.environ["ATTN_SANDBOX"] = _strongest_sandbox(unit)
+    marks = mark(course, here[0])
     if marks["unit"] != unit:
         raise CourseError(f"This is a notebook of {marks['unit']}: hand in {unit}.ipynb.")
     return marks
+
+
+def _strongest_sandbox(unit: str) -> str:
+    """What this container allows, found out before any code of the student's runs. ATTN_SANDBOX=none: one without
+    namespaces, where this file is tried."""
+    from autograder.course.visibility import judge_config
+    from autograder.judge.config import NAMESPACES, NONE, USER
+    from autograder.judge.fork_server_client import start_ahead
+    from autograder.judge.kernel_manager import works
+
+    start_ahead()  # once: `mark` would start another
+    config = judge_config(unit)
+    if os.environ.get("ATTN_SANDBOX") != NONE and works(NAMESPACES, config):
+        return NAMESPACES
+    if works(USER, config):
+        for path in filter(os.path.exists, config.hidden):
+            os.chmod(path, stat.S_IRWXU)
+        return USER
+    return NONE  # Gradescope's container, which holds this submission alone, is then the only wall
 
 
 def as_results(marks: dict) -> dict[str, Any]:

@@ -6,7 +6,6 @@ Moodle's importer (mod/assign/feedback/file/importziplib.php) goes by the number
 the first two parts of a file's name that are numbers: the student's and the handed-in file's. Both numbers are known
 from the download that `attn collect` read."""
 
-import os
 import re
 import zipfile
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from autograder.lms import attempts
 from autograder.lms.accounts import counting_attempts
 from autograder.lms.attempts import Attempt
 from autograder.lms.filenames import CANVAS, MOODLE
+from autograder.whole_files import replaced
 
 
 def return_feedback(
@@ -88,12 +88,9 @@ def _person(one: Grade, space: str) -> str:
 
 
 def _write(path: Path, files: dict[str, Path]) -> None:
-    half = path.with_name(f".{path.name}.part")
     try:
-        with zipfile.ZipFile(half, "w", zipfile.ZIP_DEFLATED) as archive:
+        with replaced(path) as half, zipfile.ZipFile(half, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, file in sorted(files.items()):
                 archive.write(file, name)
-        os.replace(half, path)
     except OSError as error:
-        half.unlink(missing_ok=True)
         raise CourseError(f"{path} can't be written ({error.strerror}).") from None

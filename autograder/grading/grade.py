@@ -12,7 +12,6 @@ from math import inf
 
 from nbformat import NotebookNode
 from rich.progress import Progress
-from sqlalchemy.exc import OperationalError
 
 from autograder import limited_process, notebooks
 from autograder.course import nbgrader_steps
@@ -88,8 +87,8 @@ def grade(course: Course, units: Iterable[str], settings: Settings, progress: Pr
     with gradebook_writer.gradebook_lock(course), ctrl_c() as presses:
         try:
             return _Run(course, list(units), settings, progress, presses).run()
-        except OperationalError as error:
-            reason = f"The gradebook can't be used ({error.orig}): end what else works on it"
+        except nbgrader_steps.GradebookUnusable as error:
+            raise CourseError(f"{error} Then run `attn grade` again. What is graded is kept.") from None
         except OSError as error:
             reason = f"{error.filename or course.classroom} can't be used ({error.strerror}): mend that, or make room"
         raise CourseError(f"{reason}, and run `attn grade` again. What is graded is kept.")

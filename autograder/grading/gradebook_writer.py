@@ -17,8 +17,8 @@ from autograder.course.exercises import solved
 from autograder.course.paths import Course
 from autograder.errors import CourseError
 from autograder.grading.open_gradebook import OPEN
-from autograder.grading.result_cache import write_whole
 from autograder.notebooks import STAMP
+from autograder.whole_files import write_whole
 
 
 class Notes:

@@ -15,9 +15,9 @@ from autograder import limited_process, notebooks, size_limits
 from autograder.course.exercises import solved
 from autograder.course.paths import Course
 from autograder.grading import submission_parser
-from autograder.grading.result_cache import write_whole
 from autograder.grading.submission_discovery import Submission, invalid_character
 from autograder.grading.submission_parser import Rejected
+from autograder.whole_files import write_whole
 
 TIMESTAMP = "timestamp.txt"
 MOST_NOTEBOOKS = 5

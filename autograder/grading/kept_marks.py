@@ -20,7 +20,7 @@ from autograder import notebooks
 from autograder.grading import regrade_log
 from autograder.grading.feedback import EARLIER
 from autograder.grading.open_gradebook import OPEN
-from autograder.grading.result_cache import write_whole
+from autograder.whole_files import write_whole
 
 
 @dataclass

@@ -106,8 +106,10 @@ def open_gradebook(course: Course) -> Iterator[OpenGradebook]:
     """Within it nbgrader's steps use this gradebook."""
     with nbgrader_steps.open_gradebook(course):  # made and stamped where there is none
         pass
-    gradebook = OpenGradebook(course.gradebook, nbgrader_steps.settings(course).CourseDirectory.get("course_id", ""))
     with ExitStack() as stack:
+        stack.enter_context(nbgrader_steps.gradebook_errors())
+        course_id = nbgrader_steps.settings(course).CourseDirectory.get("course_id", "")
+        gradebook = OpenGradebook(course.gradebook, course_id)
         stack.callback(gradebook.end)
         for name in STEPS:
             module = importlib.import_module(f"nbgrader.{name}")

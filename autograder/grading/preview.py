@@ -3,17 +3,17 @@ itself stays as it was, except that the judge's results are kept, so that gradin
 
 import os
 import shutil
-import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
-from pathlib import Path
+from contextlib import contextmanager
 
 from rich.progress import Progress
 
+from autograder.course.copy_gradebook import copy_gradebook
 from autograder.course.paths import Course, temporary_course
 from autograder.grading import grade as grading
 from autograder.grading import gradebook_writer, regrade_log
 from autograder.grading.regrade_log import Change
+from autograder.whole_files import write_whole
 
 LINKED = ("autograded", "feedback", "results", "answers", "staged")
 """Folders whose files are replaced and never written into: a second name for each does for a copy."""
@@ -44,15 +44,9 @@ def _copy(course: Course, units: list[str]) -> Iterator[Course]:
         if course.regrades.is_file():
             shutil.copy(course.regrades, copy.classroom)
         if (course.classroom / GRADEBOOK).is_file():
-            _copy_gradebook(course.classroom / GRADEBOOK, copy.classroom / GRADEBOOK)
+            copy_gradebook(course.classroom / GRADEBOOK, copy.classroom / GRADEBOOK)
         copy.submitted.symlink_to(course.submitted)
         yield copy
-
-
-def _copy_gradebook(path: Path, target: Path) -> None:
-    """By SQLite itself: a marker may be at work in formgrader."""
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as source, closing(sqlite3.connect(target)) as new:
-        source.backup(new)
 
 
 def _link(source: str, target: str) -> None:
@@ -66,7 +60,4 @@ def _keep_results(copy: Course, course: Course) -> None:
     for made in copy.results.glob("??/*.json") if copy.results.is_dir() else ():
         kept = course.results / made.relative_to(copy.results)
         if not kept.exists():
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            half = kept.with_name(f".{kept.name}.part")
-            shutil.copyfile(made, half)
-            os.replace(half, kept)
+            write_whole(kept, made.read_bytes())

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from autograder.whole_files import encoded
+
 COLUMNS = ("time", "unit", "student_id", "exercise", "old", "new", "why")
 
 
@@ -37,18 +39,20 @@ def add(path: Path, changes: list[Change]) -> None:
     writer = csv.writer(out, lineterminator="\n")
     if not path.is_file():
         writer.writerow(COLUMNS)
+    elif not path.read_bytes().endswith(b"\n"):  # the end of its last line was lost
+        out.write("\n")
     writer.writerows(map(_row, changes))
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8", newline="") as file:
-        file.write(out.getvalue())
+    with path.open("ab") as file:
+        file.write(encoded(out.getvalue()))
 
 
 def read(path: Path) -> list[Change]:
-    """All changes so far."""
+    """All changes so far, but lines of which a part was lost."""
     if not path.is_file():
         return []
-    with path.open(encoding="utf-8", newline="") as file:
-        return [_change(row) for row in csv.DictReader(file)]
+    text = path.read_text(encoding="utf-8", errors="replace")
+    return [change for row in csv.DictReader(io.StringIO(text, newline="")) if (change := _change(row))]
 
 
 def _row(one: Change) -> list[str]:
@@ -67,7 +71,12 @@ def _harmless(text: str) -> str:
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
-def _change(row: dict[str, str]) -> Change:
-    time = datetime.strptime(row["time"], "%Y-%m-%d %H:%M:%S UTC").replace(tzinfo=UTC)
-    old, new = (float(row[name]) if row[name] else None for name in ("old", "new"))
+def _change(row: dict[str, str]) -> Change | None:
+    try:
+        time = datetime.strptime(row["time"], "%Y-%m-%d %H:%M:%S UTC").replace(tzinfo=UTC)
+        old, new = (float(row[name]) if row[name] else None for name in ("old", "new"))
+    except (KeyError, TypeError, ValueError):
+        return None
+    if not isinstance(row["why"], str):
+        return None
     return Change(time, row["unit"], row["student_id"].removeprefix("'"), row["exercise"], old, new, row["why"])

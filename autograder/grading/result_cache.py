@@ -5,8 +5,6 @@ A verdict in doubt is lent, not kept."""
 import ast
 import hashlib
 import json
-import os
-import tempfile
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -20,6 +18,7 @@ from autograder.course import dependencies
 from autograder.course.paths import PACKAGES
 from autograder.judge import outputs
 from autograder.judge.config import Limits
+from autograder.whole_files import write_whole
 
 GRADER = (
     "autograder/judge",
@@ -85,13 +84,17 @@ _lent: dict[Path, str] = {}  # in this process alone
 
 @dataclass(frozen=True)
 class Store:
-    """A folder of results, one JSON file each. Written whole or not at all."""
+    """A folder of results, one JSON file each. Written whole or not at all; what is spoilt all the same is not there,
+    so that it is judged again."""
 
     folder: Path
 
     def __contains__(self, key: str) -> bool:
-        """Whether a result is kept: one that is only lent isn't."""
-        return self._path(key).is_file()
+        """Whether a result is kept, and whole: one that is only lent isn't."""
+        try:
+            return json.loads(self._path(key).read_text(encoding="utf-8")).keys() >= {"results", "cells"}
+        except (OSError, ValueError, AttributeError):
+            return False
 
     def put(self, key: str, notebook: NotebookNode) -> None:
         """Keeps the outputs of a judged notebook, and what its test cells say."""
@@ -136,12 +139,3 @@ def _text(notebook: NotebookNode) -> str:
 
 def _shown(cell: NotebookNode) -> dict:
     return {"outputs": cell.outputs, "execution_count": cell.execution_count}
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Writes a file so that no reader, and no crash, ever sees half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(name, path)

@@ -9,7 +9,7 @@ from nbformat import NotebookNode
 
 from autograder import notebooks
 from autograder.course.paths import Course
-from autograder.grading.result_cache import write_whole
+from autograder.whole_files import write_whole
 
 WEIGHT = 0.3  # of the newest in the average of an exercise
 

@@ -3,8 +3,9 @@ so that whoever only hands them on imports no torch."""
 
 from dataclasses import dataclass
 
-NAMESPACES, BUBBLEWRAP, NONE = "namespaces", "bubblewrap", "none"
-"""Where a student's code can run."""
+NAMESPACES, BUBBLEWRAP, USER, NONE = "namespaces", "bubblewrap", "user", "none"
+"""Where a student's code can run. `user`, in Gradescope's containers alone: as another user, who sees what all users
+see."""
 
 SPARE = "attention_course_picture"
 """The entry in a cell's metadata that says that it need not run."""

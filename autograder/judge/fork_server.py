@@ -141,13 +141,19 @@ def _become(main: Callable, message: dict, sockets: list[socket.socket]) -> None
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
     channel, leash = sockets
-    confine(lambda: _kernel(main, channel, message), message["walls"] and Walls(**message["walls"]), leash)
+    walls = Walls(**message["walls"]) if message["walls"] else None
+    if walls and walls.namespaces:
+        confine(lambda: _kernel(main, channel, message), walls, leash)
+    else:
+        from autograder.judge.sandbox import other_user  # in no kernel's memory where nobody needs it
+
+        other_user.confine(lambda: _kernel(main, channel, message), walls, leash)
 
 
 def _kernel(main: Callable, channel: socket.socket, message: dict) -> None:
     request = message["request"]
     try:
-        _settle(request.get("environment", {}), walled=bool(message["walls"]))
+        _settle(request.get("environment", {}), message["walls"])
         main(channel, request)
     except Exception as error:  # of ours: the student's are caught where they happen
         Wire(channel).send(Packer().frame({"failed": f"{type(error).__name__}: {error}"}), 5)
@@ -167,13 +173,14 @@ def run_cold_kernel(role: str, channel: socket.socket, alive: int, user: int) ->
     return shepherd(run, alive)
 
 
-def _settle(more: dict[str, str], walled: bool) -> None:
-    """The folder and the environment of a kernel; without walls it stays in the folder that its keeper made for it."""
+def _settle(more: dict[str, str], walls: dict | None) -> None:
+    """The folder and the environment of a kernel; without namespaces it stays in the folder that its keeper made."""
     os.environ.clear()
     os.environ.update(environment(PACKAGES), **more)
-    if walled:
-        os.chdir(SCRATCH)
-        os.environ.update(HOME="/tmp/home", TMPDIR="/tmp", IPYTHONDIR="/tmp/home/.ipython", MPLCONFIGDIR="/tmp/home")
+    if walls:
+        folder, home, temporary = (SCRATCH, "/tmp/home", "/tmp") if walls["namespaces"] else [os.getcwd()] * 3
+        os.chdir(folder)
+        os.environ.update(HOME=home, TMPDIR=temporary, IPYTHONDIR=f"{home}/.ipython", MPLCONFIGDIR=home)
 
 
 def _import_what_is_slow() -> None:

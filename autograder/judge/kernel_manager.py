@@ -6,7 +6,7 @@ from functools import cache
 from threading import Lock
 from typing import Any
 
-from autograder.judge.config import BUBBLEWRAP, NAMESPACES, NONE
+from autograder.judge.config import BUBBLEWRAP, NAMESPACES, NONE, USER, Limits
 from autograder.judge.fork_server import JUDGE, STUDENT, WarmProcess, branch
 from autograder.judge.fork_server_client import ForkServer, take_fork_server
 from autograder.judge.kernel import Kernel
@@ -47,9 +47,14 @@ class KernelManager:
             return bubblewrap.start(role, walls, request)
         with self.lock:
             warm = self._warm(role, config)
-            kernel = warm.start(None if self.sandbox == NONE else walls, request)
+            kernel = warm.start(self._around(role, walls), request)
         kernel.lost = lambda: None if warm.alive else self.start(role, config, limits)
         return kernel
+
+    def _around(self, role: str, walls: Walls) -> Walls | None:
+        if self.sandbox == NAMESPACES:
+            return walls
+        return replace(walls, namespaces=False) if self.sandbox == USER and role == STUDENT else None
 
     def ready(self, kernel: Kernel) -> Kernel:
         """The kernel, when it can run cells; another one where its warm process was ended from outside before it was
@@ -102,11 +107,22 @@ class KernelManager:
 @cache
 def kernel_manager(sandbox: str = NAMESPACES) -> KernelManager:
     """The kernels of this process, kept until it ends."""
-    if sandbox not in (NAMESPACES, BUBBLEWRAP, NONE):
+    if sandbox not in (NAMESPACES, BUBBLEWRAP, USER, NONE):
         raise SandboxError(f"There is no sandbox '{sandbox}': choose {NAMESPACES}, {BUBBLEWRAP} or {NONE}.")
     found = KernelManager(sandbox)
     atexit.register(found.close)
     return found
+
+
+def works(sandbox: str, config: Any) -> bool:
+    """Whether a student's kernel starts in this sandbox here."""
+    kernels = kernel_manager(sandbox)
+    try:
+        kernels.ready(kernels.start(STUDENT, config, Limits(sandbox=sandbox))).close()
+    except SandboxError:
+        kernels.close()
+        return False
+    return True
 
 
 def walls_of(role: str, config: Any) -> Walls:

@@ -3,7 +3,6 @@
 Everything is read and decided first, in a staging folder; then files are moved. Nothing is lost: attempts that don't
 count, and notebooks that are replaced, lie in `history/`."""
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from autograder.lms.attempts import Attempt
 from autograder.lms.collection_plan import SAME, Plan, Step, history_folder, read_attempt
 from autograder.lms.identify_student import StudentIdentifier
 from autograder.lms.stage_downloads import stage_downloads
+from autograder.whole_files import SHARED, replaced
 
 
 def collect(
@@ -113,8 +113,5 @@ def _put(course: Course, step: Step, staging: Path) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """So that nobody ever sees half of it."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    half = target.with_name(f".{target.name}.part")
-    shutil.copyfile(source, half)
-    os.replace(half, target)
+    with replaced(target, SHARED) as half:
+        shutil.copyfile(source, half)

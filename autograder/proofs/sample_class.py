@@ -13,9 +13,9 @@ from autograder.course.exercises import Exercise, exercises, solved
 from autograder.course.paths import Course
 from autograder.course.standalone_source import SpliceError, replace_definition, splice
 from autograder.errors import CourseError
-from autograder.grading.result_cache import write_whole
 from autograder.proofs.sample_manifest import manifest_of
 from autograder.proofs.sample_students import Maker, Material, a_dozen, answer_source, everybody, ordinary
+from autograder.whole_files import write_whole
 
 USUAL_SIZE = 30
 SHOWN = ("00", "02")

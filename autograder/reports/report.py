@@ -16,12 +16,12 @@ from autograder.course import repository_url, sections
 from autograder.course.paths import Course
 from autograder.errors import BAD_INPUT, CourseError
 from autograder.gradebook.grades import REJECTED
-from autograder.grading.result_cache import write_whole
 from autograder.reports import similarity
 from autograder.reports.class_statistics import ExerciseStatistics, UnitStatistics, class_statistics
 from autograder.reports.remediation_groups import MOST_GROUPS, Group, remediation_groups
 from autograder.reports.similarity import Pair
 from autograder.sanitize_terminal import printable
+from autograder.whole_files import write_whole
 
 BARS = 12
 MOST_UNNAMED = 60

@@ -17,6 +17,7 @@ from autograder.course.repository_url import GITHUB, badge, repository_url
 from autograder.errors import BAD_INPUT, CourseError
 from autograder.site import cells, markdown_html
 from autograder.site.cells import Page
+from autograder.whole_files import SHARED, write_whole
 
 HERE = Path(__file__).parent
 ROW = re.compile(
@@ -126,5 +127,4 @@ def _templates() -> Environment:
 
 
 def _write(folder: Path, name: str, text: str) -> None:
-    (folder / name).parent.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_text(text, encoding="utf-8")
+    write_whole(folder / name, text, SHARED)

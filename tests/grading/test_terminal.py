@@ -94,7 +94,7 @@ def test_the_options_of_the_command(course, attn, tmp_path):
     quiet = attn(course, "grade", "--quiet")
     assert quiet.exit_code == 3 and quiet.output.strip().startswith("bob 02 rejected: the file is empty")
     assert len(quiet.output.strip().splitlines()) == 1
-    nowhere = attn(course, "grade", "--quiet", "--table", "/no/such/folder/scores.txt")
+    nowhere = attn(course, "grade", "--quiet", "--table", str(file / "scores.txt"))
     assert nowhere.exit_code == 2 and "The grades are recorded, but" in nowhere.output
 
 

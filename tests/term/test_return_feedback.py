@@ -1,13 +1,18 @@
 """Pages and scores on their way back: each importer finds in a file's name whose it is; Gradescope's container finds
 all it needs."""
 
+import ast
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import zipfile
+from pathlib import Path
 
+import nbformat
 import pytest
 from conftest import ROOT, UNIT, install_wheels
 from test_export import graded, graded_once  # noqa: F401 (fixtures)
@@ -89,18 +94,36 @@ def test_what_can_not_go_back_is_one_line(with_pages, monkeypatch, attn):
 
 
 @pytest.fixture(scope="module")
-def container(tmp_path_factory):
-    """/autograder as Gradescope lays it out, with the zip unpacked and its wheels installed."""
-    base = tmp_path_factory.mktemp("gradescope") / "autograder"
-    path = gradescope_autograder.make_autograder(Course(ROOT), "00_start_here", base.parent / "00.zip")
+def container():
+    """/autograder as Gradescope lays it out, with the zip unpacked and its wheels installed, where all users get to."""
+    folder = Path(tempfile.mkdtemp(prefix="attn-gradescope-test-"))
+    folder.chmod(0o755)
+    base = folder / "autograder"
+    path = gradescope_autograder.make_autograder(Course(ROOT), "00_start_here", folder / "00.zip")
     for name in ("source", "submission", "results", "site"):
         (base / name).mkdir(parents=True)
     zipfile.ZipFile(path).extractall(base / "source")
     install_wheels((base / "source" / "wheels").glob("*.whl"), base / "site")
-    return base
+    yield base
+    shutil.rmtree(folder)
 
 
-def _run(base, notebook: bytes | None):
+def _for_all_users() -> list[str]:
+    """A command that runs another one where all users can read this Python, as Gradescope's can: a folder above it that
+    only root may enter is replaced for that command."""
+    python = Path(sys.base_prefix).resolve()
+    closed = next((folder for folder in [*python.parents][::-1] if not folder.stat().st_mode & 0o001), None)
+    if closed is None:
+        return []
+    lines = [
+        "set -e; kept=$(mktemp -d)",
+        f"mount --bind {python} $kept; mount -t tmpfs -o mode=755 none {closed}",
+        f'mkdir -p {python}; mount --move $kept {python}; rmdir $kept; exec "$@"',
+    ]
+    return ["unshare", "--mount", "bash", "-c", "; ".join(lines), "bash"]
+
+
+def _run(base, notebook: bytes | None, *wrapped: str, **more: str):
     for old in (base / "submission").iterdir():
         old.unlink()
     if notebook is not None:
@@ -111,9 +134,8 @@ def _run(base, notebook: bytes | None):
         "PYTHONPATH": str(base / "site"),
         "PATH": os.environ["PATH"],
     }
-    done = subprocess.run(
-        ["bash", str(base / "source" / "run_autograder")], env=environment, cwd="/", capture_output=True, text=True
-    )
+    command = [*wrapped, "bash", str(base / "source" / "run_autograder")]
+    done = subprocess.run(command, env=environment | more, cwd="/", capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads((base / "results" / "results.json").read_text())
 
@@ -153,3 +175,69 @@ def test_written_answers_are_no_tests():
     assert (
         found["score"] == 1.5 and [test["name"] for test in found["tests"]] == ["a"] and "1 written" in found["output"]
     )
+
+
+FORGER = """
+import json, os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    open({mark!r}, "w").write(str(os.getpid()))
+    while True:
+        try:
+            json.dump({{"score": 1000, "tests": []}}, open({results!r}, "w"))
+        except OSError:
+            pass
+        time.sleep(0.01)
+"""
+
+
+def _with_cell(source: str) -> bytes:
+    notebook = notebooks.read(Course(ROOT).solved("00_start_here"))
+    notebook.cells.insert(1, nbformat.v4.new_code_cell(source))
+    return notebooks.to_text(notebook).encode()
+
+
+def _full(found: dict) -> bool:
+    return found["score"] == sum(test["max_score"] for test in found["tests"]) > 0
+
+
+@pytest.mark.parametrize("wrapped", [[], _for_all_users()], ids=["same user", "another user"])
+def test_what_student_code_leaves_behind_is_ended_before_the_results_are_written(container, wrapped):
+    mark = Path(tempfile.mkdtemp()) / "process"
+    mark.parent.chmod(0o777)
+    forger = FORGER.format(mark=str(mark), results=str(container / "results" / "results.json"))
+    assert _full(_run(container, _with_cell(forger), *wrapped, ATTN_SANDBOX="none"))
+    assert not Path("/proc", mark.read_text()).exists()
+    shutil.rmtree(mark.parent)
+
+
+LOOKS = """
+import pathlib, sys
+def tried(act):
+    try:
+        return str(act())
+    except OSError as error:
+        return type(error).__name__
+site, base = pathlib.Path(sys.modules["helpers"].__file__).parents[1], pathlib.Path({base!r})
+seen = [tried(look) for look in (
+    lambda: (site / "autograder" / "hidden" / "start_here.py").read_text(),
+    lambda: list((base / "source").rglob("*")) or "nothing",
+    lambda: list((base / "source" / "wheels").iterdir()),
+    lambda: (base / "results" / "more.json").write_text("x"),
+    lambda: __import__("os").kill(__import__("os").getppid(), 9),
+)]
+open({mark!r}, "w").write(repr(seen))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give student code another user id")
+def test_as_another_user_student_code_reads_no_hidden_case_and_writes_no_result(container):
+    mark = Path(tempfile.mkdtemp()) / "seen"
+    mark.parent.chmod(0o777)
+    looks = _with_cell(LOOKS.format(base=str(container), mark=str(mark)))
+    assert _full(_run(container, looks, *_for_all_users(), ATTN_SANDBOX="none"))
+    seen = ast.literal_eval(mark.read_text())
+    assert seen[0] == seen[2] == seen[3] == "PermissionError" and seen[1] in ("nothing", "PermissionError"), seen
+    shutil.rmtree(mark.parent)

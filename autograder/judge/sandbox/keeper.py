@@ -8,7 +8,7 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from autograder.judge.sandbox.cgroup import Cgroup
@@ -18,10 +18,18 @@ from autograder.judge.sandbox.walls import Walls
 GRACE = 3.0  # seconds between a polite stop and the end
 
 
-def watch(first: int, walls: Walls, leash: socket.socket, group: Cgroup | None = None, depth: int = 1) -> None:
+def watch(
+    first: int,
+    walls: Walls,
+    leash: socket.socket,
+    group: Cgroup | None = None,
+    depth: int = 1,
+    at_end: Callable[[], None] = lambda: None,
+) -> None:
     """Until the first process ends: kill what uses too much, kill all when the leash is dropped.
 
-    group: the control group they are in. depth: how many processes below the first one the kernel is."""
+    group: the control group they are in. depth: how many processes below the first one the kernel is. at_end: what is
+    done before its end is told."""
     ended = os.pidfd_open(first)
     poll = select.poll()
     poll.register(ended, select.POLLIN)
@@ -46,6 +54,7 @@ def watch(first: int, walls: Walls, leash: socket.socket, group: Cgroup | None =
         if group and group.ended_one():
             say(leash, killed="memory")
     _, status = os.waitpid(first, 0)
+    at_end()
     if group:
         group.remove()
     say(leash, ended=_words(os.waitstatus_to_exitcode(status)))

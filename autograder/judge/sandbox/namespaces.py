@@ -7,11 +7,9 @@ user namespaces are allowed, as an ordinary user. Linux ≥ 5.12."""
 
 import os
 import resource
-import shutil
 import signal
 import socket
 import struct
-import tempfile
 import threading
 from collections.abc import Callable
 
@@ -41,32 +39,26 @@ ROOM = 16  # processes that cells may not use (and a fifth of the memory): what 
 # ---------------------------------------------------------------- the keeper, outside
 
 
-def confine(main: Callable[[], None], walls: Walls | None, leash: socket.socket) -> None:
+def confine(main: Callable[[], None], walls: Walls, leash: socket.socket) -> None:
     """Run `main` behind `walls` in a grandchild of this (forked, single-threaded) process and never return.
 
-    walls: None for none at all; then only what a process does to itself is limited (`--sandbox none`). leash: its end
-    means "stop", a line "i" on it "interrupt", "alone 7" "end all processes but 7 and the kernel", "c 2.5" "another 2.5
-    seconds of processor time, and then interrupt", "u" asks for what was used; what became of them is said on it, a
-    JSON line each: {"alone": "yes"}, {"used": 2.5}, {"over": "time"}, {"ended": …} or {"killed": "memory" |
-    "processes" | "time"}."""
-    folder, group = "", new_cgroup(walls) if walls else None
+    leash: its end means "stop", a line "i" on it "interrupt", "alone 7" "end all processes but 7 and the kernel",
+    "c 2.5" "another 2.5 seconds of processor time, and then interrupt", "u" asks for what was used; what became of them
+    is said on it, a JSON line each: {"alone": "yes"}, {"used": 2.5}, {"over": "time"}, {"ended": …} or {"killed":
+    "memory" | "processes" | "time"}."""
+    group = new_cgroup(walls)
     try:
         die_with_parent()
-        if walls:
-            unshare(NEW_PID if os.geteuid() == 0 else NEW_PID | NEW_USER)
-        else:
-            os.chdir(folder := tempfile.mkdtemp(prefix="attn-"))
+        unshare(NEW_PID if os.geteuid() == 0 else NEW_PID | NEW_USER)
         user = own_user()
         first = os.fork()
         if first == 0:
             leash.close()
             _inside(main, walls, user, group)
-        watch(first, walls or Walls(), leash, group)
+        watch(first, walls, leash, group)
     except OSError as error:
         say(leash, ended=f"sandbox: {error}")
     finally:
-        if folder:
-            shutil.rmtree(folder, ignore_errors=True)
         os._exit(0)
 
 
@@ -81,16 +73,15 @@ def own_user() -> int:
 # ---------------------------------------------------------------- inside
 
 
-def _inside(main: Callable[[], None], walls: Walls | None, user: int, group: Cgroup | None) -> None:
+def _inside(main: Callable[[], None], walls: Walls, user: int, group: Cgroup | None) -> None:
     """The first process inside: builds the walls, starts the kernel, waits for it, and takes the rest down with it."""
     code = 70
     try:
         if group:
             group.enter()
-        if walls:
-            unshare(NEW_NS | NEW_NET | NEW_IPC | NEW_UTS | NEW_CGROUP)
-            _build(walls, user)
-            lower(walls, user)
+        unshare(NEW_NS | NEW_NET | NEW_IPC | NEW_UTS | NEW_CGROUP)
+        _build(walls, user)
+        lower(walls, user)
         code = shepherd(main)
     except BaseException as error:  # nothing may leave this function: above it is a copy of the warm process
         os.write(2, f"sandbox: {error}\n".encode())

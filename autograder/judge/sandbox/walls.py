@@ -37,7 +37,8 @@ class Walls:
     """What a kernel may see and use up. Sizes in bytes, times in seconds.
 
     readable: shown read-only, beside what Python needs.
-    hidden: files and folders inside the readable ones that are shown empty."""
+    hidden: files and folders inside the readable ones that are shown empty.
+    namespaces: False where there are none, but another user id (see other_user.py)."""
 
     readable: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
@@ -46,6 +47,7 @@ class Walls:
     files: int = 20_000
     processes: int = 96
     call_cpu: int = 120  # of the calls of one test cell
+    namespaces: bool = True
 
     def shown(self) -> tuple[list[str], dict[str, str]]:
         """All that is shown: places without a link in their paths, none inside another, and the links that lead there:
