@@ -55,7 +55,7 @@ def of_command(*arguments: str) -> set[str]:
         ("autograder.grading.intake", {"nbconvert"}),
         ("autograder.grading.mark", {"nbconvert"}),
         ("autograder.lms.collect", {"nbconvert"}),
-        ("autograder.lms.filenames", {"nbconvert"}),
+        ("autograder.lms.filenames", set()),
         ("autograder.grading.nbgrader_hook", {"nbgrader", "nbconvert", "sqlalchemy"}),
     ],
 )
