@@ -29,6 +29,9 @@ c.CourseDirectory.ignore = [
     "pictures",
 ]  # pictures: insert_previews.py puts them in
 
+# Of deadlines and worksheets that name no zone; else this machine's.
+# c.Collect.zone = "Europe/Berlin"
+
 c.ClearSolutions.code_stub = {"python": "raise NotImplementedError"}
 c.ClearSolutions.text_stub = "*Your answer here.*"
 

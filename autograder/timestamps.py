@@ -1,10 +1,27 @@
 """Moments as instructors write them and as gradebooks keep them: in UTC, to the second."""
 
+import os
+import time as clock
 from datetime import UTC, datetime, time
 from zoneinfo import ZoneInfo
 
 from autograder.errors import BAD_INPUT, CourseError
 from autograder.sanitize_terminal import printable
+
+
+def use_zone(name: str = "") -> str:
+    """From now on this process takes a time without a zone for one of this zone; "" for this machine's. Returns what it
+    is called. Raises CourseError."""
+    if name:
+        try:
+            ZoneInfo(name)
+        except (ValueError, OSError, KeyError):
+            raise CourseError(
+                f"There is no time zone '{printable(name)[:40]}': write one such as Europe/Berlin.", BAD_INPUT
+            ) from None
+        os.environ["TZ"] = name
+        clock.tzset()
+    return name or f"this machine's zone ({datetime.now().astimezone():UTC%z})"
 
 
 def parse_deadline(text: str) -> datetime:

@@ -64,6 +64,10 @@ def collect(
             "(one for each student), or files (whose names you trust: students may have chosen them).",
         ),
     ] = "",
+    zone: Annotated[
+        str,
+        typer.Option(metavar="ZONE", help="Of times that name none, such as Europe/Berlin. Default: this machine's."),
+    ] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and write nothing.")] = False,
 ) -> None:
     """Bring what students handed in from a learning management system's downloads into autograder/class/submitted.
@@ -80,7 +84,7 @@ def collect(
         raise CourseError("--due goes with a download: whose unit it is for stands in the notebooks.", BAD_INPUT)
     from autograder.lms.collect import collect as run
 
-    plan = run(find_course(), list(downloads or []), roster, due, dry_run, lms)
+    plan = run(find_course(), list(downloads or []), roster, due, dry_run, lms, zone)
     for line in plan.lines() if dry_run else []:
         say(line)
     for line in plan.problems:

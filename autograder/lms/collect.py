@@ -12,6 +12,7 @@ from pathlib import Path
 
 from autograder import csv_files, timestamps
 from autograder.course.paths import Course
+from autograder.course.settings import settings
 from autograder.errors import CourseError
 from autograder.gradebook import deadlines
 from autograder.gradebook import roster as rosters
@@ -33,9 +34,12 @@ def collect(
     due: str | None = None,
     dry_run: bool = False,
     lms: str = "",
+    zone: str = "",
 ) -> Plan:
     """Collects downloads; with `dry_run` it only returns what it would do. lms: whose they are, where the instructor
-    says so. Raises CourseError; then nothing is changed."""
+    says so; zone: of times that name none, else as the course's settings say. Raises CourseError; then nothing is
+    changed."""
+    zone = timestamps.use_zone(zone or settings(course).Collect.get("zone", ""))
     given = rosters.read_roster(roster) if roster else None
     deadline = timestamps.parse_deadline(due) if due else None
     try:
@@ -47,6 +51,8 @@ def collect(
             found = stage_downloads(course, downloads, who, staging, units, lms)
             plan = plans.make_plan(course, found, in_use, known, deadline, staging)
             plan.notes += given.notes if given else []
+            if due or any(path.suffix.lower() == ".csv" for path in downloads):
+                plan.notes.append(f"Times that name no zone were read in {zone}.")
             if not dry_run:
                 _apply(course, plan, given, known, deadline, staging)
             return plan

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from autograder import csv_files, timestamps
 from autograder.csv_files import CsvFile
+from autograder.lms.written_dates import read_date
+from autograder.sanitize_terminal import printable
 
 IDENTIFIER = re.compile(r"\D+\s?(\d+)")
 WHEN = "Last modified (submission)"
@@ -36,30 +38,36 @@ class Participant:
     time: datetime | None
 
 
-def participants(path: Path) -> dict[str, Participant]:
-    """Each participant, by the number; the clock is taken for this machine's. Raises CourseError."""
+def participants(path: Path) -> tuple[dict[str, Participant], list[str]]:
+    """Each participant, by the number; and a line for each time that can't be read. Raises CourseError."""
     table = csv_files.read_csv(path)
-    at, when = identifiers(table), table.column(WHEN)
-    if when is None:
-        raise csv_files.unusable_file(path, f"no column is called '{WHEN}': download the worksheet in English")
+    at, when = identifiers(table), _submission_column(table)
     email, idnumber = table.column("Email address"), table.column("ID number")
-    read = {
-        number_of(row[at]): Participant(_cell(row, email).casefold(), _cell(row, idnumber), _time(row[when]))
-        for row in table.rows
-    }
-    told = any(one.time for one in read.values())
-    if any(row[when].strip() not in ("", "-") for row in table.rows) and not told:
-        raise csv_files.unusable_file(path, f"the times in '{WHEN}' can't be read: download the worksheet in English")
-    return read
+    read, unread = {}, []
+    for line, row in zip(table.lines, table.rows, strict=True):
+        said, time = row[when].strip(), read_date(row[when])
+        read[number_of(row[at])] = Participant(
+            _cell(row, email).casefold(), _cell(row, idnumber), time and timestamps.to_utc(time)
+        )
+        if said.strip("-") and not time:
+            unread.append(
+                f"{path.name}, line {line}: the time {printable(said)[:40]!r} can't be read, so it is not known"
+            )
+    return read, unread
+
+
+def _submission_column(table: CsvFile) -> int:
+    """The column of the times of hand-ins: the one with the English name, else the first with dates in it; that of the
+    times of grades comes after it. Raises CourseError."""
+    named = table.column(WHEN)
+    places = range(len(table.header)) if named is None else [named]
+    for at in places:
+        if any(read_date(row[at]) for row in table.rows):
+            return at
+    if named is not None and not any(row[named].strip("- ") for row in table.rows):
+        return named  # nobody has handed in
+    raise csv_files.unusable_file(table.path, "no column has times that can be read: download the worksheet in English")
 
 
 def _cell(row: list[str], at: int | None) -> str:
     return csv_files.normalize_unicode(row[at]) if at is not None else ""
-
-
-def _time(text: str) -> datetime | None:
-    """`Sunday, 22 November 2026, 10:15 AM`."""
-    try:
-        return timestamps.to_utc(datetime.strptime(text.partition(", ")[2], "%d %B %Y, %I:%M %p"))
-    except (ValueError, OverflowError):
-        return None

@@ -62,16 +62,18 @@ def stage_downloads(
     notebooks seen before, by hash; asked: which LMS's they are. Raises CourseError where one is refused."""
     if asked and asked not in SHAPES:
         raise CourseError(f"There is no LMS '{printable(asked)[:30]}': choose {', '.join(SHAPES)}.", BAD_INPUT)
-    participants = {}
+    participants, unread = {}, []
     for path in filter(_is_table, downloads):
-        participants |= moodle_worksheet.participants(path)
+        lines, problems = moodle_worksheet.participants(path)
+        participants |= lines
+        unread += problems
     units = intake.units_of(course)
     if not units:
         raise CourseError("No unit has been built yet: run `attn build` first.")
     people = People(who.knows, units, who.roster is not None)
     reading = Reading(units, people, staging, known, participants, asked)
     notebooks = [one for path in downloads if not _is_table(path) for one in _settled(_read(path, reading), units)]
-    found = StagedDownloads(problems=reading.problems)
+    found = StagedDownloads(problems=[*unread, *reading.problems])
     _identify(notebooks, who, found)
     found.problems += reading.empty
     _one_account_each(found)

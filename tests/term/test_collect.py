@@ -2,6 +2,7 @@
 nothing."""
 
 import os
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -123,13 +124,50 @@ def test_moodles_worksheet_says_when(course, tmp_path, roster):
 
 
 @pytest.mark.parametrize(
-    "text", ["a,b\n1,2\n", "Kennung,Zuletzt\nTeilnehmer 1,gestern\n", WORKSHEET.replace("November", "novembre"), ""]
+    "text", ["a,b\n1,2\n", "Kennung,Zuletzt\nTeilnehmer 1,gestern\n", WORKSHEET.replace(" November 2026", "/11/26"), ""]
 )
 def test_a_worksheet_that_says_no_times_is_refused(course, tmp_path, text):
     download = put(tmp_path / "in.zip", zipped({"Ada_1_assignsubmission_file/x.ipynb": notebook(course)}))
     with pytest.raises(CourseError, match="w.csv: "):
         collect(course, [download, put(tmp_path / "w.csv", text.encode())])
     assert not course.submitted.exists()
+
+
+GERMAN = """Kennung,Vollständiger Name,Zuletzt geändert (Abgabe),Zuletzt geändert (Bewertung)
+Teilnehmer/in 900001,Ada Lovelace,"Freitag, 20. November 2026, 23:59",-
+Teilnehmer/in 900002,Bob Bär-Öztürk,20/11/26,"Montag, 23. November 2026, 10:00"
+"""
+
+
+def test_a_worksheet_in_another_language_is_read_and_a_line_that_is_not_is_named(course, tmp_path, roster):
+    people = {"Ada Lovelace_900001": "a", "Bob Bär-Öztürk_900002": "b"}
+    files = {f"{name}_assignsubmission_file/x.ipynb": notebook(course, text) for name, text in people.items()}
+    download, table = put(tmp_path / "in.zip", zipped(files)), put(tmp_path / "w.csv", GERMAN.encode())
+    plan = collect(course, [download, table], roster, due="2026-11-21")
+    assert _there(course)["ada"][1] == timestamps.format_timestamp(datetime(2026, 11, 20, 23, 59).astimezone())
+    assert plan.problems == ["w.csv, line 3: the time '20/11/26' can't be read, so it is not known"]
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "UTC", "America/New_York"])
+def test_a_hand_in_is_in_time_whatever_the_clock_of_the_machine(monkeypatch, course, tmp_path, roster, zone):
+    """A deadline and a worksheet in the zone of the course, collected on a machine in another one."""
+    files = {"Ada Lovelace_900001_assignsubmission_file/x.ipynb": notebook(course, "a")}
+    download, table = put(tmp_path / "in.zip", zipped(files)), put(tmp_path / "w.csv", WORKSHEET.encode())
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        plan = collect(course, [download, table], roster, due="2026-11-20 23:59", zone="Europe/Berlin")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert [step.late for step in plan.steps] == [False]
+    assert _there(course)["ada"][1] == "2026-11-20 22:59:00 UTC"
+    assert "Times that name no zone were read in Europe/Berlin." in plan.notes
+
+
+def test_a_zone_that_is_none_is_one_line(course):
+    with pytest.raises(CourseError, match="no time zone 'Berlin'"):
+        collect(course, [], zone="Berlin")
 
 
 def test_moodle_marked_blind(course, tmp_path, roster):
