@@ -5,7 +5,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 
 import pytest
 from conftest import ROOT, UNIT, hand_in, right_answers
@@ -353,7 +352,7 @@ def test_code_that_ends_the_reader_costs_the_hand_in_alone(course, monkeypatch):
 
 def test_a_call_ends_at_its_limits_and_the_next_one_works():
     with pytest.raises(limited_process.LimitExceeded, match="too long"):
-        limited_process.call(time.sleep, 60, seconds=0.2)
+        limited_process.call(sum, range(10**15), seconds=0.2)
     with pytest.raises(limited_process.LimitExceeded, match="memory"):
         limited_process.call(bytes, 1 << 34)
     with pytest.raises(limited_process.LimitExceeded, match="crashes"):
