@@ -357,7 +357,7 @@ def _asked(work: Submission, cell: NotebookNode, known: dict) -> tuple[list[str]
     seconds = wall_limit(work.limits.cell_seconds) + GRACE  # first its calls are given up
     try:
         work.judge.tell({"ask": "test", "source": cell.source, **known})
-        listen(work.judge, cell, Deadline(seconds), None, serve)
+        listen(work.judge, cell, Deadline(seconds), None, serve=serve)
     except BorderError as problem:
         cell.outputs = [_unfinished(problem)]
         return [*lost, cell.outputs[0].evalue], True

@@ -96,7 +96,7 @@ def _by_output(
         _by_mark(check, failed)
         or _by_guard(check, trials, failed)
         or _by_two(check, student, trials, failed)
-        or _by_one_case(check, failed)
+        or _by_one_case(check, trials, failed)
     )
 
 
@@ -116,15 +116,17 @@ def _elements(trial: CaseResult) -> int:
     return sum(leaf.numel() for leaf in tree_leaves(trial.seen.args) if isinstance(leaf, Tensor))
 
 
-def _by_one_case(check: Subject, failed: list[CaseResult]) -> Diagnosis | None:
-    """A slip that explains the whole output of one case, where no other does."""
+def _by_one_case(check: Subject, trials: list[CaseResult], failed: list[CaseResult]) -> Diagnosis | None:
+    """A slip that alone explains the whole output of one case, where no other slip does and no passing case refutes it.
+    It has no name: other cases show something else."""
+    passed = [trial for trial in trials if trial.passed]
     for trial in failed if check.compare and not check.quiz else ():
-        if trial.hidden or trial.seen.error or not _telling_numbers(trial.seen.output):
+        if trial.hidden or trial.seen.error or not _telling_numbers(trial.expected):
             continue
         same = [wrong for wrong in check.misconceptions if _same_outcome(check, wrong, trial, False)]
-        if len(same) == 1 and not same[0].cost:
+        if len(same) == 1 and not same[0].cost and _first_apart(check, same[0], passed, False) is None:
             lead = f"With {trial.case.label} your output is exactly what you get with this slip:"
-            return Diagnosis(same[0].name, f"{lead} {same[0].name}. {same[0].hint} Other cases show more that is off.")
+            return Diagnosis(None, f"{lead} {same[0].name}. {same[0].hint} Other cases show more that is off.")
     return None
 
 

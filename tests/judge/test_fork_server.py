@@ -114,7 +114,7 @@ def test_a_students_kernel_has_nothing_of_the_judges_in_memory(run):
         *("autograder", "autograder.errors", "autograder.judge"),
         "autograder.judge.sandbox",
         *(f"autograder.judge.sandbox.{name}" for name in ("cgroup", "keeper", "libc", "mounts", "namespaces")),
-        *(f"autograder.judge.sandbox.{name}" for name in ("seccomp", "walls")),
+        *(f"autograder.judge.sandbox.{name}" for name in ("processes", "seccomp", "walls")),
         *(f"autograder.judge.{name}" for name in ("fork_server", "fork_server_client", "huge_pages", "import_stubs")),
         *(f"autograder.judge.{name}" for name in ("kernel", "pip_blocker", "protocol", "shared_maps", "shell")),
         *(f"autograder.judge.{name}" for name in ("student_kernel", "torch_warmup", "wall_time", "wire")),
@@ -125,7 +125,8 @@ def test_a_students_kernel_has_nothing_of_the_judges_in_memory(run):
         "helpers.environment",
         "helpers.engine",
         *(f"helpers.engine.{name}" for name in ("autograd_memory", "buffer_reuse", "isolated_call")),
-        *(f"helpers.engine.{name}" for name in ("kernel_bounds", "observe", "thread_tracing")),
+        *(f"helpers.engine.{name}" for name in ("autotuned_kernels", "hints", "kernel_bounds", "observe")),
+        *(f"helpers.engine.{name}" for name in ("plain_errors", "thread_tracing")),
     }
     files = text(
         run("import sys\nprint('\\n'.join(str(getattr(m, '__file__', '')) for m in list(sys.modules.values())))")[0]

@@ -490,17 +490,16 @@ def test_hidden_cases_of_all_exercises_come_after_the_last_shown_one_of_any(told
 
 
 def test_a_test_cell_that_comes_to_no_end_is_not_run_in_the_second_round(monkeypatch, told, kernels, notebook):
-    heard = []
+    """In neither attempt: the first breaks off there, for nothing was used up."""
 
     def late(*arguments, serve=None, **more):
-        heard.extend([serve] if serve else [])
-        if len(heard) == 1 and serve:
+        if serve and "check.softmax" in told[-1]["source"]:
             raise ReplyTimeout
         return listen(*arguments, serve=serve, **more)
 
     monkeypatch.setattr(submission, "listen", late)
     judge_notebook(notebook, UNIT, LIMITS, kernels)
-    assert [message["hidden"] for message in told] == [False] * 3 + [True] * 2 and scores(notebook) == [0, 3, 1]
+    assert [message["hidden"] for message in told] == [False] * 4 + [True] * 2 and scores(notebook) == [0, 3, 1]
     assert cell(notebook, "softmax_test").outputs[0].ename == "CellTimeout"
 
 
