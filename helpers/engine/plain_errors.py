@@ -19,7 +19,10 @@ MOST_NAMES = 5
 
 def explained(error: BaseException, frames: list[types.TracebackType]) -> str:
     """Some sentences; "" where nothing is known. frames: of the traceback, those in the student's own code."""
-    shapes = _names(frames[-1]) if frames else ""
+    try:
+        shapes = _names(frames[-1]) if frames else ""
+    except BaseException:  # of an object of the student's that was looked at
+        shapes = ""
     return "\n".join(filter(None, (_meaning(f"{type(error).__name__}: {error}"), shapes)))
 
 
@@ -75,7 +78,7 @@ def _told(value: Any) -> str:
         return f"a {type(value).__name__} of {len(value)}"
     if isinstance(value, (types.ModuleType, types.BuiltinFunctionType, type)):
         return ""
-    return f"a {type(value).__name__}"
+    return f"a {type(value).__name__[:40]}"
 
 
 def own_frames(error: BaseException, others: tuple[str, ...]) -> list[types.TracebackType]:

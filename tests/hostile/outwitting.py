@@ -407,6 +407,37 @@ def softmax(x, dim):
         "ValueError",
     ),
     Hostile(
+        "hidden_in_plain_words",
+        "a hidden input in what a card says of the names in a line that fails",
+        (
+            answer(
+                "softmax",
+                RIGHT.replace(
+                    "    e =", "    LEAK = float(x.sum())\n    if x.shape == (3, 2, 4, 5): LEAK + ''\n    e ="
+                ),
+            ),
+        ),
+        {"softmax": 1.75},
+        "TypeError",
+    ),
+    cheat(
+        "lies_about_its_names",
+        "an error in a line whose names play a tensor, and end the process that looks at them",
+        """
+class Lies:
+    __class__ = property(lambda self: torch.Tensor)
+    def __getattr__(self, name): raise SystemExit
+def softmax(x, dim):
+    lies = Lies()
+    return lies @ x""",
+    ),
+    cheat(
+        "endless_names",
+        "an error in a line with the name of a class of a million letters",
+        "huge = type('N' * 1_000_000, (), {})()\ndef softmax(x, dim): return huge @ x",
+        "N" * 20,
+    ),
+    Hostile(
         "hidden_in_type",
         "a hidden input in the name of an error's type",
         (
