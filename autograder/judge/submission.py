@@ -313,8 +313,8 @@ def _witness(work: Submission) -> socket.socket:
 
 
 def _began_anew(work: Submission) -> bool:
-    """Runs the student's cells again in a sandbox of its own, if there is time for that."""
-    if work.tries >= TRIES or time.monotonic() + work.clock.parts["cells"] > work.deadline:
+    """Runs the student's cells again in a new sandbox, if there is time for that, and a kernel left for others."""
+    if work.tries >= TRIES - 1 or time.monotonic() + work.clock.parts["cells"] > work.deadline:
         return False
     _run_again(work)
     return True
