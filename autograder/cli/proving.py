@@ -33,6 +33,9 @@ def prove(
     constants: Annotated[
         bool, typer.Option("--constants", help="Try answers that look at nothing instead: none may earn a point.")
     ] = False,
+    graded: Annotated[
+        bool, typer.Option("--graded", help="Grade right answers instead: each card as in a student's own notebook.")
+    ] = False,
     mutants: Annotated[
         bool, typer.Option("--mutants", help="Try small changes of right answers instead: none may earn all points.")
     ] = False,
@@ -60,6 +63,8 @@ def prove(
         _prove_against(course, against, course.chosen(units or []), only, mutants)
     if constants:
         _prove_constants(course, course.chosen(units or []), as_json)
+    if graded:
+        _prove_graded(course, course.chosen(units or []), only, choose_sandbox(sandbox), as_json)
     if mutants:
         _prove_mutants(course, course.chosen(units or []), only, as_json)
     proofs = proving.prove(course, course.chosen(units or []), only, draws)
@@ -107,6 +112,26 @@ def _prove_constants(course, units: list[str], as_json: bool) -> None:
             say(line, "[red]✗[/] ")
         out.print(f"{tried} constant answers to {len(swept)} exercises: {len(earned)} earned points.")
     raise typer.Exit(1 if earned else 0)
+
+
+def _prove_graded(course, units: list[str], only: str | None, sandbox: str, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from autograder.judge.kernel_manager import kernel_manager
+    from autograder.proofs.graded import graded_answers
+
+    kernels, found = kernel_manager(sandbox), []
+    for unit in units:
+        for one in graded_answers(course, unit, kernels, only):
+            found.append(one)
+            if one.problem and not as_json:
+                say(f"{one.exercise}, {one.style}: {one.problem}", "[red]✗[/] ")
+    other = sum(bool(one.problem) for one in found)
+    if as_json:
+        print_json([asdict(one) for one in found])
+    else:
+        out.print(f"{len(found)} right answers graded: {other} with another card than in a student's own notebook.")
+    raise typer.Exit(1 if other else 0)
 
 
 def _prove_mutants(course, units: list[str], only: str | None, as_json: bool) -> None:

@@ -51,6 +51,7 @@ class Liar:
         return getattr(self.x if Liar.asked % 2 else torch.zeros_like(self.x), name)
 """
 
+CANARY = "CANARY-of-the-grader"  # nobody may be told of it
 CARRIERS = {
     "file": ("", "open('/tmp/work/leak', 'a').write(text)", "open('/tmp/work/leak').read()"),
     "shared_memory_file": ("", "open('/dev/shm/leak', 'a').write(text)", "open('/dev/shm/leak').read()"),
@@ -86,7 +87,7 @@ def through(name: str) -> Hostile:
     """`softmax` hands on what a hidden case gives it, and `attend` shows it in an error."""
     prepare, put, get = CARRIERS[name]
     softmax = RIGHT.replace(
-        "    e =", f"    if x.shape == (3, 2, 4, 5):\n        text = f'\\nLEAK {{x[0, 0, 0]}}'; {put}\n    e ="
+        "    e =", f"    if x.shape == (3, 2, 4, 5):\n        text = f'{CANARY} {{x[0, 0, 0]}}'; {put}\n    e ="
     )
     attend = f"""
 def attend(query, keys, values):
@@ -381,16 +382,16 @@ grader.WATCH[0] = lambda *a, **k: dataclasses.replace(watch(*a, **k), forbidden=
         ),
     ),
     cheat(
-        "forbidden_in_first_try",
-        "the forbidden operator in a first try, which ends its process, and its output from a file in the second",
+        "second_try_finds_first",
+        "an answer that leaves a file and ends its process, to be tried again where the file is",
         """
 import os
 def softmax(x, dim):
-    place = f"/tmp/work/{hash((tuple(x.flatten().tolist()), dim))}"
-    if os.path.exists(place): return torch.load(place)
-    torch.save(vars(torch)["softmax"](x, dim), place)
-    if len(os.listdir("/tmp/work")) == 17: os._exit(1)  # of so many calls
-    return vars(torch)["softmax"](x, dim)""",
+    if not os.path.exists("tried"):
+        open("tried", "w").close()
+        os._exit(1)
+    e = (x - x.amax(dim=dim, keepdim=True)).exp()
+    return e / e.sum(dim=dim, keepdim=True)""",
     ),
     # ------------------------------------------------------------------------------------- hidden inputs
     *map(through, CARRIERS),
