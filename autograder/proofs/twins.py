@@ -1,5 +1,5 @@
-"""`attn prove --twins`: everything that can be called in `helpers` while a unit is graded, tried as an answer to each of
-its exercises. None may be one: whoever imports it hands in a reference under another name."""
+"""`attn prove --twins`: everything that can be called in `helpers` while a unit is graded, tried as an answer to each
+of its exercises. None may be one: whoever imports it hands in a reference under another name."""
 
 import contextlib
 import importlib
