@@ -109,6 +109,8 @@ def write_csv(path: Path, text: str) -> None:
 
 
 def _text(path: Path) -> str:
+    if path.exists() and not path.is_file():
+        raise unusable_file(path, "it is no file")
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)

@@ -29,7 +29,10 @@ VOID = {"br", "hr", "img"}
 MOST_TAGS = 10_000
 _LINK = re.compile(r"(?:mailto:|#).*|https?://([\w.-]+)(?::\d+)?(?:[/?#].*)?", re.ASCII | re.DOTALL | re.IGNORECASE)
 """The host as it is written: no user name, backslash or percent sign, of which a browser makes another one."""
-_PRIVATE = set("arpa corp home internal intranet invalid lan local localdomain localhost private test".split())
+_PRIVATE = set(
+    "arpa belkin box consul corp docker home internal intra intranet invalid lan local localdomain localhost localnet "
+    "private svc test workgroup".split()
+)
 """Ends of names that lead into one's own network."""
 _PICTURE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]*")
 _NO_PICTURE = re.compile(r'<img(?! [^>]*\bsrc=")[^>]*>')  # nh3 writes > in an attribute as &gt;

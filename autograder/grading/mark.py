@@ -49,7 +49,7 @@ def _read(course: Course, path: Path) -> tuple[bytes, str]:
         data, unit = intake.read_file(course, path)
     except FileNotFoundError:
         raise CourseError(f"There is no file {path}.", BAD_INPUT) from None
-    except (Rejected, OSError) as reason:
+    except (Rejected, OSError, RuntimeError) as reason:  # RuntimeError: a link to itself, before Python 3.13
         raise CourseError(f"{path}: {reason}.", BAD_INPUT) from None
     if unit is None:
         raise CourseError(f"{path}: not a notebook of this course (no cell of it is one of a unit's).", BAD_INPUT)

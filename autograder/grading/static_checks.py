@@ -21,6 +21,7 @@ from autograder.judge.cell_source import unknown_names
 
 FORBIDDEN, COMPUTED, EVADES = "forbidden", "computed", "evades"
 UNREADABLE = "source that can't be read"
+MOST_DEPTH = 300  # of expressions within expressions
 BASES = ("torch", "nn", "F", "aten")  # under which PyTorch's functions are found, if no cell says otherwise
 FROM_MODULES = ("attrgetter", "methodcaller", "import_module", "getattr", "__import__", "eval", "exec")
 ASKED = (*FROM_MODULES, "compile", "vars")  # what looks something up by a name in a string
@@ -168,9 +169,18 @@ def _parsed(source: str) -> list[ast.stmt] | None:
     from IPython.core.inputtransformer2 import TransformerManager  # here, for who has others look needs none of it
 
     try:
-        return ast.parse(TransformerManager().transform_cell(source)).body
+        tree = ast.parse(TransformerManager().transform_cell(source))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+    return None if _is_too_deep(tree) else tree.body
+
+
+def _is_too_deep(tree: ast.AST) -> bool:
+    """Whether looking at it would go down farther than Python lets anybody."""
+    level: list[ast.AST] = [tree]
+    for _ in range(MOST_DEPTH):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    return bool(level)
 
 
 def _magic(statement: ast.stmt) -> tuple[str, str] | None:

@@ -142,7 +142,8 @@ def _goes_to(endpoint: Endpoint, place: int) -> bool:
     number = secrets.randbits(60)
     try:
         seconds = min(proxies.CALL_SECONDS, SOON)
-        return endpoint.ask(seconds, ask="go to", place=place, number=number) == {"ok": number}
+        found = endpoint.ask(seconds, ask="go to", place=place, number=number).get("ok")
+        return type(found) is int and found == number
     except BorderError:
         return False
 

@@ -24,6 +24,7 @@ CALL_SECONDS = 20.0
 
 
 MOST_BASES = 20
+MOST_LISTED = 1000
 
 
 class RemoteError(Exception):
@@ -205,7 +206,7 @@ def observation(args: tuple, kwargs: dict, seen: Any) -> Observation:
             _counts(seen["operations"]),
             _count(seen["flops"]),
             _count(seen["largest"]),
-            tuple(key for key in seen["modified"] if isinstance(key, (int, str))),
+            tuple(key for key in _listed(seen["modified"]) if isinstance(key, (int, str))),
             _gradients(seen["gradients"], (args, kwargs)),
             _names(seen["forbidden"]),
             _count(seen["saved"]),
@@ -218,12 +219,19 @@ def observation(args: tuple, kwargs: dict, seen: Any) -> Observation:
             seen.get("overwrites") is True,
             _count(seen["keeps"]),
         )
-    except (TypeError, KeyError, AttributeError, ValueError):
+    except Exception:  # a tensor, a range, a number of a thousand digits where something else is due
         return Observation(args, kwargs, error=StudentError("BorderError", "what came back can't be read"))
 
 
+def _listed(value: Any) -> list:
+    """At most so many entries as an honest call has."""
+    if not isinstance(value, (list, tuple)):
+        raise TypeError("no list")
+    return list(value[:MOST_LISTED])
+
+
 def _error(error: Any) -> StudentError | None:
-    return _student_error(error) if error else None
+    return None if error is None else _student_error(error)
 
 
 def _counts(counts: Any) -> Counter[str]:
@@ -248,7 +256,7 @@ def _count(value: Any) -> int:
 
 def _names(names: Any) -> tuple[str, ...]:
     """Names of functions, and nothing else that somebody might want to have shown."""
-    return tuple(str(name)[:60] for name in names if str(name).replace(".", "_").isidentifier())
+    return tuple(str(name)[:60] for name in _listed(names) if str(name).replace(".", "_").isidentifier())
 
 
 GONE = StudentError(KERNEL_DIED, "what it was a moment ago can't be found again.")

@@ -72,7 +72,8 @@ def _output(raw: dict, trusted: bool, markup: int) -> NotebookNode | None:
             traceback=_short("", "\n".join(map(str, trace[-100:]))).split("\n"),  # pages join the lines
         )
     if kind in ("display_data", "execute_result") and isinstance(raw.get("data"), dict):
-        more = {"execution_count": raw["execution_count"]} if type(raw.get("execution_count")) is int else {}
+        count = raw.get("execution_count")
+        more = {"execution_count": count} if type(count) is int and 0 <= count < 1_000_000 else {}
         data = raw["data"] if trusted else sanitize_display(raw["data"], markup)
         return new_output(kind, data=data, **(more if kind == "execute_result" else {}))
     return None

@@ -263,6 +263,8 @@ def listen(
         message = read(frame)
         if left < 0 or not isinstance(message, dict):
             raise BorderError(f"more than {CELL_BYTES >> 20} MB of output")
+        if room and not _is_json(message):
+            raise BorderError("an output that no cell sends")
         if "done" in message:
             return clean(str(message["done"])[:500])
         if serve and "outputs" not in message:
@@ -273,6 +275,15 @@ def listen(
             cell.outputs = room.add(cell.outputs, message.get("outputs"), size)
         else:
             cell.outputs = sanitize_outputs(cell.outputs, message.get("outputs"), trusted=True)
+
+
+def _is_json(value: Any) -> bool:
+    """Whether a value is what JSON holds, without a number that takes minutes to write. A frame says how deep."""
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _is_json(one) for key, one in value.items())
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_json, value))
+    return value is None or isinstance(value, (str, bool, float)) or (type(value) is int and abs(value) < 1 << 53)
 
 
 # ---------------------------------------------------------------- the test cells

@@ -120,7 +120,7 @@ class StudentIdentifier:
     def _one(self, claim: Claim) -> str:
         """By the name alone; in Gradescope by the student number, which who joins with a code may write there."""
         if len(by_sid := self._by_text(claim.sid, BY_SID)) == 1:
-            return by_sid.pop()
+            return self._typed(by_sid.pop(), claim)
         other = ""
         for name in claim.names:
             own = self.named.get(name_key(name), set()) if claim.lms not in (FOLDERS, FILES) else self._by_folder(name)
@@ -138,6 +138,18 @@ class StudentIdentifier:
         if claim.lms == FILES and (named := self._within(claim.names[-1])):
             return named
         raise UnknownStudent(f"not on the roster ({printable(self._shown(claim))[:60]}{other})")
+
+    def _typed(self, student_id: str, claim: Claim) -> str:
+        """Whose number somebody has typed: theirs, if neither an e-mail nor the name says otherwise."""
+        names = {name for name, ids in self.named.items() if student_id in ids}
+        other = self._differs(student_id, claim)
+        if not other and names and claim.names and not names.intersection(map(name_key, claim.names)):
+            other = "name"
+        if other:
+            raise UnknownStudent(
+                f"its student number is {student_id}'s, with another {other}: whose it is, the roster must say"
+            )
+        return student_id
 
     def _shown(self, claim: Claim) -> str:
         if claim.lms == CANVAS:

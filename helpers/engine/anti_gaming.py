@@ -5,7 +5,6 @@ What an answer returns or raises can carry what it was given: an error message w
 case.
 """
 
-import builtins
 import os
 import random
 from collections.abc import Callable, Sequence
@@ -26,6 +25,12 @@ OURS = (
     "NotInterpretable ConfigurationsDisagree"
 ).split()
 """Errors with names that the course itself gives, or Triton."""
+ORDINARY = (
+    "AssertionError AttributeError ImportError IndexError KeyError MemoryError ModuleNotFoundError NameError "
+    "NotImplementedError OutOfMemoryError OverflowError RecursionError RuntimeError StopIteration TypeError "
+    "UnboundLocalError ValueError ZeroDivisionError"
+).split()
+"""Errors of honest code. A longer list is an alphabet: which of them is raised could be a message."""
 IN_SECRET = ""
 """The name of a forbidden function that only a hidden case has seen."""
 
@@ -89,7 +94,7 @@ def without_details(seen: Observation) -> Observation:
 def _kind_of(error: StudentError | None) -> StudentError | None:
     if error is None:
         return None
-    known = error.kind in OURS or error.kind in dir(builtins) or hasattr(torch, error.kind)
+    known = error.kind in OURS or error.kind in ORDINARY
     return StudentError(error.kind if known else "Exception", "")
 
 
@@ -115,12 +120,12 @@ def right_by_chance(outputs: Sequence[Any], expected: Sequence[Any], inputs: Seq
     if len(outputs) < 2:
         return False
     unknown = all(one is None for one in expected)  # properties decide
-    constant = len(_values(outputs)) == 1 and (unknown or len(_values(expected)) > 1)
+    constant = _is_constant(outputs) and (unknown or not _is_constant(expected))
     least = min(map(len, inputs))
     places = [*range(least), -1] if least else []  # of a varying number of inputs: the last one
     return constant or any(
-        all(same(output, args[place]) for output, args in zip(outputs, inputs, strict=True))
-        and not all(same(output, args[place]) for output, args in zip(expected, inputs, strict=True))
+        all(_near(output, args[place]) for output, args in zip(outputs, inputs, strict=True))
+        and not all(_near(output, args[place]) for output, args in zip(expected, inputs, strict=True))
         for place in places
     )
 
@@ -130,6 +135,33 @@ def same(a: Any, b: Any) -> bool:
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return a.shape == b.shape and torch.equal(a.double(), b.double())
     return isinstance(a, (int, float, str)) and isinstance(b, (int, float, str)) and a == b
+
+
+def _is_constant(outputs: Sequence[Any]) -> bool:
+    """Whether some outputs hold one number alone, or words: noise that no check would see makes it no other."""
+    leaves = [leaf.double() for leaf in tree_leaves(list(outputs)) if _has_numbers(leaf)]
+    if not leaves or len(_values(outputs)) == 1:
+        return len(_values(outputs)) == 1
+    spread = max(float(leaf.max()) for leaf in leaves) - min(float(leaf.min()) for leaf in leaves)
+    return spread <= _noise(outputs)
+
+
+def _has_numbers(leaf: Any) -> bool:
+    return isinstance(leaf, Tensor) and leaf.numel() > 0 and not leaf.is_complex()
+
+
+def _noise(outputs: Sequence[Any]) -> float:
+    """As far apart are numbers that a check takes for one."""
+    short = (torch.float16, torch.bfloat16)
+    return (
+        2e-2 if any(isinstance(leaf, Tensor) and leaf.dtype in short for leaf in tree_leaves(list(outputs))) else 1e-4
+    )
+
+
+def _near(a: Any, b: Any) -> bool:
+    if not (_has_numbers(a) and _has_numbers(b)) or a.shape != b.shape:
+        return same(a, b)
+    return torch.allclose(a.double(), b.double(), rtol=0.0, atol=_noise([a, b]), equal_nan=True)
 
 
 def _values(outputs: Sequence[Any]) -> set:

@@ -67,7 +67,8 @@ class StudentError:
     plain: str = field(default="", compare=False)  # the same in plain words, and what the names are
 
     def __str__(self) -> str:
-        text = f"{self.kind}: {self.message}" if self.message else self.kind
+        message = " ".join(self.message.split())  # lines of its own could look like the card's
+        text = f"{self.kind}: {message}" if message else self.kind
         return "\n".join(filter(None, (text, self.where, self.plain)))
 
 

@@ -191,7 +191,7 @@ def test_an_e_mail_that_is_anothers_is_not_overruled_by_a_name(course, tmp_path)
 
 def test_a_student_number_that_somebody_typed_does_not_stand_against_an_account(course, tmp_path):
     """Gradescope asks who joins with a code for it."""
-    roster = "student_id,last_name,first_name,email,sis_user_id\nbob,Smith,Bob,bob@x.org,S2\ncyd,N,Cyd,c@other.org,S3\n"
+    roster = "student_id,last_name,first_name,email,sis_user_id\nbob,Smith,Bob,bob@x.org,S2\ncyd,,Cyd,,S3\n"
 
     def download(week: int, **people: str) -> dict[str, bytes]:
         rows = {
@@ -206,7 +206,23 @@ def test_a_student_number_that_somebody_typed_does_not_stand_against_an_account(
     _collect(course, tmp_path, download(1, bob="S2", cyd="S3", eve="S2"), roster)
     assert _there(course) == {"bob": notebook(course, "bob 1"), "cyd": notebook(course, "cyd 1")}
     plan = _collect(course, tmp_path, download(2, eve="S3"))
-    assert _there(course)["cyd"] == notebook(course, "cyd 1") and "cyd@x.org" in plan.problems[0]
+    assert _there(course)["cyd"] == notebook(course, "cyd 1") and "cyd's, with another name" in plan.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("columns", "other"),
+    [("bob,Smith,Bob,bob@x.org,S2", "email"), ("bob,Smith,Bob,,S2", "name"), ("bob,,,bob@x.org,S2", "email")],
+)
+def test_a_typed_number_with_anothers_e_mail_or_name_is_nobodys(course, tmp_path, columns, other):
+    """Before the real one has come: then the real one would stand against an account."""
+    roster = f"student_id,last_name,first_name,email,sis_user_id\n{columns}\n"
+    for week, (name, email) in enumerate([("Eve Adams", "evil@x.org"), ("Bob Smith", "bob@x.org")]):
+        people = {f"submission_{week}": ([(name, "S2", email)], "2026-11-20 10:00:00 Z")}
+        files = {"submission_metadata.yml": gradescope(people), f"submission_{week}/x.ipynb": notebook(course, name)}
+        plan = _collect(course, tmp_path, files, roster)
+        if not week:
+            assert not _there(course) and f"bob's, with another {other}" in plan.problems[0]
+    assert _there(course) == {"bob": notebook(course, "Bob Smith")}
 
 
 def test_two_downloads_of_one_run_are_one_class(course, tmp_path):
