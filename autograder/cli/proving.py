@@ -33,6 +33,9 @@ def prove(
     constants: Annotated[
         bool, typer.Option("--constants", help="Try answers that look at nothing instead: none may earn a point.")
     ] = False,
+    twins: Annotated[
+        bool, typer.Option("--twins", help="Try what students can import instead: none may be an answer.")
+    ] = False,
     graded: Annotated[
         bool, typer.Option("--graded", help="Grade right answers instead: each card as in a student's own notebook.")
     ] = False,
@@ -63,6 +66,8 @@ def prove(
         _prove_against(course, against, course.chosen(units or []), only, mutants)
     if constants:
         _prove_constants(course, course.chosen(units or []), as_json)
+    if twins:
+        _prove_twins(course, course.chosen(units or []), as_json)
     if graded:
         _prove_graded(course, course.chosen(units or []), only, choose_sandbox(sandbox), as_json)
     if mutants:
@@ -112,6 +117,20 @@ def _prove_constants(course, units: list[str], as_json: bool) -> None:
             say(line, "[red]✗[/] ")
         out.print(f"{tried} constant answers to {len(swept)} exercises: {len(earned)} earned points.")
     raise typer.Exit(1 if earned else 0)
+
+
+def _prove_twins(course, units: list[str], as_json: bool) -> None:
+    from autograder.proofs.twins import twins
+
+    found = {unit: list(twins(course, unit)) for unit in units}
+    lines = [f"{unit}: {line}" for unit, every in found.items() for line in every]
+    if as_json:
+        print_json(found)
+    else:
+        for line in lines:
+            say(line, "[red]✗[/] ")
+        out.print(f"{len(units)} units: {len(lines)} functions within reach are answers.")
+    raise typer.Exit(1 if lines else 0)
 
 
 def _prove_graded(course, units: list[str], only: str | None, sandbox: str, as_json: bool) -> None:

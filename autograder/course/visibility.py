@@ -12,6 +12,11 @@ from autograder.judge.config import JudgeConfig
 HELPERS = PACKAGES / "helpers"
 ANSWERS = "helpers.engine.answers"
 """What answers are made of, outside of the rooms."""
+TWINS = {
+    "02": ("helpers.parallelization.parallel", "helpers.parallelization.plots.recurrence", "helpers.start_here.shapes")
+}
+"""Modules of earlier rooms with a function that is an answer to a later unit, by its number: `attn prove --twins` finds
+them."""
 OFFERS = re.compile(r"^__all__ = \[", re.MULTILINE)
 COMPANIONS = ("hidden", "alternatives")  # folders of `autograder` with a file or a package for every unit
 
@@ -19,7 +24,8 @@ COMPANIONS = ("hidden", "alternatives")  # folders of `autograder` with a file o
 @cache
 def judge_config(unit: str) -> JudgeConfig:
     """What is within reach while this unit is graded."""
-    closed = [PACKAGES / name.replace(".", "/") for name in out_of_reach(unit)]
+    places = [PACKAGES / name.replace(".", "/") for name in out_of_reach(unit)]
+    closed = [place if place.is_dir() else place.with_suffix(".py") for place in places]
     hidden = [*HELPERS.glob("*/checks"), *closed, PACKAGES / "autograder", PACKAGES / "solutions"]
     return JudgeConfig(
         unit=unit,
@@ -53,9 +59,9 @@ def room(unit: str) -> str:
 
 
 def out_of_reach(unit: str) -> list[str]:
-    """The packages in `helpers` that hold answers: what they are made of, and the rooms of this unit and later ones."""
+    """What in `helpers` holds answers: what they are made of, the rooms of this unit and later ones, and twins."""
     rooms = [name for number, name in _rooms().items() if number >= unit[:2] and (HELPERS / name).is_dir()]
-    return [ANSWERS, *(f"helpers.{name}" for name in rooms)]
+    return [ANSWERS, *(f"helpers.{name}" for name in rooms), *TWINS.get(unit[:2], ())]
 
 
 def room_files(unit: str) -> list[Path]:

@@ -1,13 +1,16 @@
-"""`attn prove --twins`: everything that can be called in `helpers` while a unit is graded, tried as an answer to each
-of its exercises. None may be one: whoever imports it hands in a reference under another name."""
+"""`attn prove --twins`: what can be called in `helpers` while a unit is graded, tried as an answer to each of its
+exercises. None may be one: whoever imports it hands in a reference under another name.
 
-import contextlib
+Left out are exercises without inputs (a value can be found by chance), those whose answer is one of its inputs, and the
+pictures that rooms offer, which draw and return nothing."""
+
 import importlib
 import inspect
 import io
 import pkgutil
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from copy import deepcopy
 from functools import partial
 from types import FunctionType, ModuleType
@@ -26,7 +29,7 @@ from helpers.engine.isolated_call import in_own_process
 from helpers.engine.observe import Observation
 
 SEED = 7
-SECONDS = 0.3  # of processor time for a call: right answers take less on the first case of nearly every exercise
+SECONDS = 0.2  # of processor time for a call, in which all but the trainings among right answers are done
 ENDS_ITS_PROCESS = "helpers.engine.isolated_call._answer"
 
 
@@ -55,7 +58,10 @@ def within_reach(unit: str) -> Iterator[tuple[str, Callable]]:
 
 def _callables(module: ModuleType) -> Iterator[tuple[str, Callable]]:
     """What a module defines: functions, classes with their methods, and what lies in its lists and tables."""
+    pictures = vars(module).get("__all__", ()) if ".plots" in module.__name__ else ()
     for name, value in vars(module).items():
+        if name in pictures:
+            continue
         inner: Any = value if isinstance(value, dict) else dict(enumerate(value)) if _is_list(value) else {}
         own = value if getattr(value, "__module__", "") == module.__name__ else None
         methods = vars(own) if isinstance(own, type) else {}
@@ -75,11 +81,11 @@ def _cases(exercise: Exercise, part: str) -> tuple:
 
 
 def _right(part: Check, hidden: tuple, within: list[tuple[str, Callable]]) -> list[str]:
-    """The names of what is right in all cases, among what is right in the first. None where that is an input."""
+    """The names of what is right in all cases, among what is right in the first."""
     case, generator = (*part.cases, *hidden)[0], case_generators(SEED, 1)[0]
     args = case.draw(part.reference, generator)
     right = part.right(args) if part.compare else None
-    if any(same(right, arg) for arg in args):
+    if not args or any(same(right, arg) for arg in args):
         return []
     called = [(name, one) for name, one in within if name != ENDS_ITS_PROCESS and _takes(one, part, args)]
     return [
@@ -105,7 +111,7 @@ def _takes(one: Callable, part: Check, args: tuple) -> bool:
 def _passes(part: Check, one: Callable, args: tuple, right: Any) -> bool:
     """Whether it gives the right output, called once, quickly and unwatched."""
     try:
-        with _given_up_after(SECONDS), contextlib.redirect_stdout(io.StringIO()), torch.no_grad():
+        with _given_up_after(SECONDS), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()), torch.no_grad():
             inputs = deepcopy(args)
             output = part.drive(one, *inputs) if part.drive else one(*inputs)
             seen = Observation(args, {}, output)
@@ -114,7 +120,7 @@ def _passes(part: Check, one: Callable, args: tuple, right: Any) -> bool:
         return False
 
 
-@contextlib.contextmanager
+@contextmanager
 def _given_up_after(seconds: float) -> Iterator[None]:
     def stop(*_: Any) -> None:
         raise _TooLong

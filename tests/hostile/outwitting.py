@@ -516,6 +516,19 @@ def softmax(x, dim):
         "def softmax(x, dim): return masked_softmax(x, torch.ones_like(x) == 1)",
         "out of reach",
     ),
+    Hostile(
+        "reference_of_an_earlier_unit",
+        "attention as an earlier unit's room has it",
+        (
+            answer(
+                "attend",
+                "from helpers.parallelization.parallel import attention_all_tokens as real\n"
+                "def attend(query, keys, values): return real(query[None] * len(query) ** 0.5, keys, values)[0]",
+            ),
+        ),
+        {"attend": 0.0},
+        "out of reach",
+    ),
     cheat(
         "reference_layer",
         "a layer of a later unit",

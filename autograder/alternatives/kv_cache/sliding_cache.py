@@ -130,6 +130,17 @@ class RoomInOrder:
         return out
 
 
+class RingBehindProperties(SlidingTokenByToken):
+    """Nobody can put other rings in the place of these: a check that tries meets an AttributeError."""
+
+    def __init__(self, b, h, window, d_h, dtype=torch.float32):
+        self.window, self.length = window, 0
+        self.rings = torch.zeros(2, b, h, window, d_h, dtype=dtype)
+
+    keys = property(lambda self: self.rings[0])
+    values = property(lambda self: self.rings[1])
+
+
 sliding_cache = {
     "token by token, slots in any order": SlidingTokenByToken,
     "the end of old and new kept": SlidingByCutting,
@@ -137,4 +148,5 @@ sliding_cache = {
     "one token at a time": RingTokenByToken,
     "ages of the slots, without sorting the ring": RingByAge,
     "in order, copies of a long chunk": RoomInOrder,
+    "rings behind read-only properties": RingBehindProperties,
 }
