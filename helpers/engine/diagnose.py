@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
@@ -121,7 +122,7 @@ def _by_one_case(check: Subject, trials: list[CaseResult], failed: list[CaseResu
     It has no name: other cases show something else."""
     passed = [trial for trial in trials if trial.passed]
     for trial in failed if check.compare and not check.quiz else ():
-        if trial.hidden or trial.seen.error or not _telling_numbers(trial.expected):
+        if trial.hidden or trial.seen.error or not all(map(_telling_numbers, (trial.expected, trial.seen.output))):
             continue
         same = [wrong for wrong in check.misconceptions if _same_outcome(check, wrong, trial, False)]
         if len(same) == 1 and not same[0].cost and _first_apart(check, same[0], passed, False) is None:
@@ -314,7 +315,11 @@ def _telling_numbers(expected: Any) -> bool:
     """Whether an output would hardly come about by chance: a table, or a dict of rows, with different numbers in it."""
     leaves = tree_leaves(expected)
     rows = {leaf for leaf in leaves if isinstance(leaf, (int, float))} if isinstance(expected, dict) else ()
-    return len(rows) > 2 or any(isinstance(leaf, Tensor) and len(leaf.unique()) > 1 for leaf in leaves)
+    return len(rows) > 2 or any(_is_dense(leaf) and len(leaf.unique()) > 1 for leaf in leaves)
+
+
+def _is_dense(leaf: Any) -> bool:
+    return isinstance(leaf, Tensor) and leaf.layout == torch.strided and not leaf.is_quantized
 
 
 def _is_right_for(check: Subject, trial: CaseResult, other: CaseResult) -> bool:

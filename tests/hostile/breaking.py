@@ -230,6 +230,11 @@ raise type('odd\\x1b[38m', (Exception,), {})(odd)"""
         ),
         MISSING,
     ),
+    Hostile(
+        "deep_expression",
+        "an expression of 1,500 terms in a cell of its own",
+        (early("total = " + " + ".join(["1"] * 1500)),),
+    ),
     Hostile("asks_for_input", "input()", (early("name = input('who? ')"),), says="input()"),
     Hostile("asks_for_password", "getpass()", (early("import getpass\ngetpass.getpass()"),)),
     Hostile(

@@ -16,7 +16,23 @@ def metadata(**changes):
     return lambda cell: cell.metadata.nbgrader.update(changes)
 
 
+def frame(name: str, message: str) -> Hostile:
+    """A cell that sends the grader something that no cell sends; only what depends on it is lost."""
+    send = f"""
+import sys
+Packer = sys.modules["autograder.judge.protocol"].Packer
+get_ipython().outbox.wire.send(Packer().frame({message}))"""
+    return forge(f"sends_{name}", f"a frame home with {name.replace('_', ' ')} in it", send)
+
+
 NOTEBOOKS = [
+    frame("a_huge_status", "{'done': 16 ** 3990}"),
+    frame(
+        "a_huge_count", "{'outputs': [{'output_type': 'execute_result', 'data': {}, 'execution_count': 16 ** 3990}]}"
+    ),
+    frame("a_negative_count", "{'outputs': [{'output_type': 'execute_result', 'data': {}, 'execution_count': -5}]}"),
+    frame("a_tensor", "{'outputs': torch.ones(3)}"),
+    frame("an_array", "{'outputs': [{'output_type': torch.ones(2).numpy()}]}"),
     forge(
         "drops_asserts",
         "an ast_transformers hook that turns asserts and calls of check into full marks",

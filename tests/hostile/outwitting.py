@@ -393,6 +393,11 @@ def softmax(x, dim):
     e = (x - x.amax(dim=dim, keepdim=True)).exp()
     return e / e.sum(dim=dim, keepdim=True)""",
     ),
+    cheat(
+        "constant_with_noise",
+        "0 everywhere, with noise that no check would see",
+        "import random\ndef softmax(x, dim): return torch.zeros_like(x) + 1e-9 * random.random()",
+    ),
     # ------------------------------------------------------------------------------------- hidden inputs
     *map(through, CARRIERS),
     Hostile(
@@ -437,6 +442,21 @@ def softmax(x, dim):
         "an error in a line with the name of a class of a million letters",
         "huge = type('N' * 1_000_000, (), {})()\ndef softmax(x, dim): return huge @ x",
         "N" * 20,
+    ),
+    Hostile(
+        "hidden_in_known_type",
+        "a hidden input in which of PyTorch's names an error bears",
+        (
+            answer(
+                "softmax",
+                RIGHT.replace(
+                    "    e =",
+                    "    if x.shape == (3, 2, 4, 5): raise type('preserve_format', (Exception,), {})('LEAK')\n    e =",
+                ),
+            ),
+        ),
+        {"softmax": 1.75},
+        "error (Exception)",
     ),
     Hostile(
         "hidden_in_type",
