@@ -319,7 +319,7 @@ def _telling_numbers(expected: Any) -> bool:
 
 
 def _is_dense(leaf: Any) -> bool:
-    return isinstance(leaf, Tensor) and leaf.layout == torch.strided and not leaf.is_quantized
+    return isinstance(leaf, Tensor) and leaf.layout == torch.strided and not (leaf.is_quantized or leaf.is_complex())
 
 
 def _is_right_for(check: Subject, trial: CaseResult, other: CaseResult) -> bool:
