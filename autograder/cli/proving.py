@@ -1,5 +1,6 @@
 """Commands that put checks to the test."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -136,15 +137,16 @@ def _prove_twins(course, units: list[str], as_json: bool) -> None:
 def _prove_graded(course, units: list[str], only: str | None, sandbox: str, as_json: bool) -> None:
     from dataclasses import asdict
 
-    from autograder.judge.kernel_manager import kernel_manager
+    from autograder.judge.kernel_manager import KernelManager
     from autograder.proofs.graded import graded_answers
 
-    kernels, found = kernel_manager(sandbox), []
+    found = []
     for unit in units:
-        for one in graded_answers(course, unit, kernels, only):
-            found.append(one)
-            if one.problem and not as_json:
-                say(f"{one.exercise}, {one.style}: {one.problem}", "[red]✗[/] ")
+        with closing(KernelManager(sandbox)) as kernels:  # the warm processes of all units together take gigabytes
+            for one in graded_answers(course, unit, kernels, only):
+                found.append(one)
+                if one.problem and not as_json:
+                    say(f"{one.exercise}, {one.style}: {one.problem}", "[red]✗[/] ")
     other = sum(bool(one.problem) for one in found)
     if as_json:
         print_json([asdict(one) for one in found])

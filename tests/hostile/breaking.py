@@ -157,7 +157,7 @@ NOTEBOOKS = [
         "an answer and a test cell without their metadata",
         (without_metadata("softmax", "softmax_test"),),
     ),
-    Hostile("no_metadata", "no metadata and no ids left", (without_metadata(),), rejected=True, says="hand in"),
+    Hostile("no_metadata", "no metadata and no ids left: texts, checks and definitions tell", (without_metadata(),)),
     Hostile(
         "bad_metadata",
         "metadata of the wrong form",
