@@ -39,10 +39,10 @@ def collect(
     """Collects downloads; with `dry_run` it only returns what it would do. lms: whose they are, where the instructor
     says so; zone: of times that name none, else as the course's settings say. Raises CourseError; then nothing is
     changed."""
-    zone = timestamps.use_zone(zone or settings(course).Collect.get("zone", ""))
     given = rosters.read_roster(roster) if roster else None
-    deadline = timestamps.parse_deadline(due) if due else None
     try:
+        zone = timestamps.use_zone(zone or settings(course).Collect.get("zone", ""))
+        deadline = timestamps.parse_deadline(due) if due else None
         with nullcontext() if dry_run else _alone(course), _staging(course) as staging:
             known = attempts.load(course)
             in_use = given or rosters.current_roster(course)

@@ -143,7 +143,7 @@ class StudentIdentifier:
         """Whose number somebody has typed: theirs, if neither an e-mail nor the name says otherwise."""
         names = {name for name, ids in self.named.items() if student_id in ids}
         other = self._differs(student_id, claim)
-        if not other and names and claim.names and not names.intersection(map(name_key, claim.names)):
+        if not other and claim.email and names and not names.intersection(map(name_key, claim.names)):
             other = "name"
         if other:
             raise UnknownStudent(

@@ -37,7 +37,7 @@ from autograder.judge.kernel_manager import NAMESPACES, KernelManager
 from autograder.judge.sandbox.walls import MB
 
 UNIT = "02_small"
-KINDS = ("forging", "outwitting", "reading", "exhausting", "breaking")
+KINDS = ("forging", "outwitting", "honest", "reading", "exhausting", "breaking")
 LIMITS = Limits(cell_seconds=2, notebook_seconds=60)
 MEMORY = 1500 * MB
 CANARY = "CANARY-of-the-grader"

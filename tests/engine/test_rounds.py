@@ -12,6 +12,12 @@ HIDDEN = [random_case(n=7, m=7, d=9)]
 SEED = 5
 
 
+@pytest.fixture(autouse=True)
+def no_round_is_left():
+    yield
+    ROUNDS.set(None)
+
+
 def in_rounds(check, *answers, **settings):
     """The scores of both rounds."""
     kept = []

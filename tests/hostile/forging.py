@@ -1,6 +1,7 @@
 """Notebooks that want points for nothing: `softmax` is never right in them."""
 
 from .edits import ZEROS, Hostile, answer, early, late, on_cell
+from .outwitting import cheat
 
 NOTHING = {"softmax": 0.0}
 
@@ -484,5 +485,51 @@ print("INPUT" if kept or os.path.exists("/tmp/kept") else "nothing kept")"""),
         ),
         {},
         says="nothing kept",
+    ),
+    # ------------------------------------------------------------------------------------- references under other names
+    cheat(
+        "reference_twin",
+        "the same function in a later unit's room",
+        "from helpers.masking.masked_attention import masked_softmax\n"
+        "def softmax(x, dim): return masked_softmax(x, torch.ones_like(x) == 1)",
+        "out of reach",
+    ),
+    Hostile(
+        "reference_of_an_earlier_unit",
+        "attention as an earlier unit's room has it",
+        (
+            answer(
+                "attend",
+                "from helpers.parallelization.parallel import attention_all_tokens as real\n"
+                "def attend(query, keys, values): return real(query[None] * len(query) ** 0.5, keys, values)[0]",
+            ),
+        ),
+        {"attend": 0.0},
+        "out of reach",
+    ),
+    cheat(
+        "reference_layer",
+        "a layer of a later unit",
+        "import helpers.multi_head.heads as heads\ndef softmax(x, dim): return heads.split_heads(x, 1)",
+        "out of reach",
+    ),
+    cheat(
+        "reference_in_steps",
+        "the softmax of which wrong answers are made",
+        "from helpers.engine.answers.steps import softmax as real\ndef softmax(x, dim): return real(x, None, x)",
+        "out of reach",
+    ),
+    cheat(
+        "reference_by_sys_modules",
+        "a reference among the modules in memory",
+        "import sys\ndef softmax(x, dim): return next(vars(m)['softmax'] for n, m in sys.modules.items() if "
+        "n.startswith('helpers.qkv'))(x, dim)",
+    ),
+    cheat(
+        "reference_by_loader",
+        "the room's file, read without an import",
+        "import helpers, pathlib\nexec(next(pathlib.Path(helpers.__file__).parent.glob('*/softmax.py')).read_text())\n"
+        "real = softmax\ndef softmax(x, dim): return real(x, dim)",
+        "isn't defined",
     ),
 ]

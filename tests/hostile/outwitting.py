@@ -3,7 +3,7 @@ that carry hidden inputs out, references under other names. And honest ones that
 
 from nbformat.v4 import new_code_cell
 
-from .edits import Hostile, answer, early, find
+from .edits import Hostile, answer, find
 
 NOTHING = {"softmax": 0.0}
 RIGHT = """
@@ -528,52 +528,6 @@ def softmax(x, dim):
             ),
         ),
     ),
-    # ------------------------------------------------------------------------------------- references under other names
-    cheat(
-        "reference_twin",
-        "the same function in a later unit's room",
-        "from helpers.masking.masked_attention import masked_softmax\n"
-        "def softmax(x, dim): return masked_softmax(x, torch.ones_like(x) == 1)",
-        "out of reach",
-    ),
-    Hostile(
-        "reference_of_an_earlier_unit",
-        "attention as an earlier unit's room has it",
-        (
-            answer(
-                "attend",
-                "from helpers.parallelization.parallel import attention_all_tokens as real\n"
-                "def attend(query, keys, values): return real(query[None] * len(query) ** 0.5, keys, values)[0]",
-            ),
-        ),
-        {"attend": 0.0},
-        "out of reach",
-    ),
-    cheat(
-        "reference_layer",
-        "a layer of a later unit",
-        "import helpers.multi_head.heads as heads\ndef softmax(x, dim): return heads.split_heads(x, 1)",
-        "out of reach",
-    ),
-    cheat(
-        "reference_in_steps",
-        "the softmax of which wrong answers are made",
-        "from helpers.engine.answers.steps import softmax as real\ndef softmax(x, dim): return real(x, None, x)",
-        "out of reach",
-    ),
-    cheat(
-        "reference_by_sys_modules",
-        "a reference among the modules in memory",
-        "import sys\ndef softmax(x, dim): return next(vars(m)['softmax'] for n, m in sys.modules.items() if "
-        "n.startswith('helpers.qkv'))(x, dim)",
-    ),
-    cheat(
-        "reference_by_loader",
-        "the room's file, read without an import",
-        "import helpers, pathlib\nexec(next(pathlib.Path(helpers.__file__).parent.glob('*/softmax.py')).read_text())\n"
-        "real = softmax\ndef softmax(x, dim): return real(x, dim)",
-        "isn't defined",
-    ),
     # ------------------------------------------------------------------------------------- constants
     *(
         cheat(f"constant_{name}", f"always {value}", f"def softmax(x, dim): return {value}")
@@ -586,88 +540,5 @@ def softmax(x, dim):
             "empty": "[]",
             "text": "''",
         }.items()
-    ),
-    # ------------------------------------------------------------------------------------- honest ones
-    honest(
-        "honest_imports",
-        "libraries that every Colab has",
-        "import scipy, sklearn, seaborn as sns, pandas as pd\nfrom sklearn.metrics import accuracy_score\n"
-        "from tqdm.auto import tqdm" + RIGHT,
-    ),
-    honest(
-        "honest_tqdm",
-        "a progress bar in the answer",
-        "from tqdm import tqdm\n" + RIGHT.replace("    e =", "    for _ in tqdm(range(2)): pass\n    e =").strip(),
-    ),
-    honest(
-        "honest_einops",
-        "einops in the answer",
-        "from einops import rearrange\n"
-        + RIGHT.replace("    e =", "    x = rearrange(x, '... -> ...')\n    e =").strip(),
-    ),
-    honest(
-        "honest_colab",
-        "a drive mounted in a cell of its own",
-        RIGHT,
-        "",
-        early("from google.colab import drive\ndrive.mount('/content/drive')"),
-    ),
-    honest(
-        "honest_utils",
-        "a module of the student's own",
-        "from utils import softmax",
-        "",
-        before("softmax", "%%writefile utils.py\n" + RIGHT.strip()),
-    ),
-    honest(
-        "honest_decorators",
-        "decorators of packages that the grader lacks",
-        "from beartype import beartype\nimport line_profiler, numba as nb\n\n@beartype\n@nb.njit(fastmath=True)\n"
-        "@line_profiler.profile" + RIGHT,
-    ),
-    honest(
-        "honest_logger",
-        "a run that is logged, in the answer too",
-        "import wandb, mlflow\nfrom kaggle_secrets import UserSecretsClient\n"
-        "key = UserSecretsClient().get_secret('wandb')\nwandb.login(key=key)\nrun = wandb.init(project='attention')\n"
-        "mlflow.autolog()"
-        + RIGHT.replace(
-            "    return", "    with mlflow.start_run(): wandb.log({'largest': float(x.max())})\n    return"
-        ),
-    ),
-    honest("honest_pip", "!pip install in the answer cell", "!pip install einops\n" + RIGHT.strip()),
-    honest(
-        "honest_names",
-        "own names that contain a forbidden one",
-        "class Notes: pass\nns = Notes(); ns.softmax_max = 0; ns.last_softmax = None\n"
-        + RIGHT.replace("    e =", "    ns.last_softmax = x + ns.softmax_max\n    e =").strip(),
-    ),
-    honest(
-        "honest_debug",
-        "a line for debugging that never runs",
-        "DEBUG = False\n"
-        + RIGHT.replace("    return", "    if DEBUG: print(torch.softmax(x, dim))\n    return").strip(),
-    ),
-    honest(
-        "honest_branch",
-        "the forbidden name on a road that no case takes: a note, and full marks",
-        RIGHT.replace("    e =", "    if x.dim() > 30: return torch.softmax(x, dim)\n    e ="),
-        "names `softmax`",
-    ),
-    honest(
-        "honest_thread",
-        "a thread that computes the right way",
-        THREADED.format("(x - x.amax(dim, True)).exp() / (x - x.amax(dim, True)).exp().sum(dim, True)"),
-    ),
-    honest("honest_time", "%%time over the answer", "%%time\n" + RIGHT.strip()),
-    honest(
-        "honest_extension",
-        "autoreload, as many notebooks begin",
-        "%load_ext autoreload\n%autoreload 2\n" + RIGHT.strip(),
-    ),
-    honest(
-        "honest_fallback",
-        "a library in a `try`",
-        "try:\n    import cupy\nexcept ImportError:\n    cupy = None\nassert cupy is None" + RIGHT,
     ),
 ]

@@ -18,5 +18,6 @@ def test_the_page_holds_a_card_for_every_wrong_answer_and_a_green_one(built, att
 
 
 def test_a_place_that_cannot_be_written_is_one_line(built, attn, tmp_path):
+    (tmp_path / "none").write_text("a file")
     done = attn(built, "cards", "2", "--into", str(tmp_path / "none" / "cards.html"))
     assert done.exit_code == 2 and "can't be written" in done.output
