@@ -1,7 +1,7 @@
 """Notebooks of honest students that look odd: all of them keep their points."""
 
-from .edits import before, early
-from .outwitting import RIGHT, THREADED, honest
+from .edits import early
+from .outwitting import RIGHT, THREADED, before, honest
 
 NOTEBOOKS = [
     honest(
