@@ -139,23 +139,31 @@ def same(a: Any, b: Any) -> bool:
 
 def _is_constant(outputs: Sequence[Any]) -> bool:
     """Whether some outputs hold one number alone, or words: noise that no check would see makes it no other."""
-    leaves = [leaf.double() for leaf in tree_leaves(list(outputs)) if _has_numbers(leaf)]
-    if not leaves or len(_values(outputs)) == 1:
-        return len(_values(outputs)) == 1
-    spread = max(float(leaf.max()) for leaf in leaves) - min(float(leaf.min()) for leaf in leaves)
-    return spread <= _noise(outputs)
+    if len(_values(outputs)) == 1:
+        return True
+    leaves = [leaf for leaf in tree_leaves(list(outputs)) if not (isinstance(leaf, str) or _is_empty(leaf))]
+    tensors = [leaf.double() for leaf in leaves if _has_numbers(leaf)]
+    if not tensors:
+        return False
+    low, high = min(float(leaf.min()) for leaf in tensors), max(float(leaf.max()) for leaf in tensors)
+    others, noise = [leaf for leaf in leaves if not _has_numbers(leaf)], _noise(outputs)
+    return high - low <= noise and all(
+        isinstance(leaf, (int, float)) and low - noise <= leaf <= high + noise for leaf in others
+    )
+
+
+def _is_empty(leaf: Any) -> bool:
+    return isinstance(leaf, Tensor) and leaf.numel() == 0
 
 
 def _has_numbers(leaf: Any) -> bool:
-    return isinstance(leaf, Tensor) and leaf.numel() > 0 and not leaf.is_complex()
+    return isinstance(leaf, Tensor) and not (_is_empty(leaf) or leaf.is_complex())
 
 
 def _noise(outputs: Sequence[Any]) -> float:
     """As far apart are numbers that a check takes for one."""
-    short = (torch.float16, torch.bfloat16)
-    return (
-        2e-2 if any(isinstance(leaf, Tensor) and leaf.dtype in short for leaf in tree_leaves(list(outputs))) else 1e-4
-    )
+    leaves = [leaf for leaf in tree_leaves(list(outputs)) if isinstance(leaf, Tensor)]
+    return 2e-2 if any(leaf.dtype in (torch.float16, torch.bfloat16) for leaf in leaves) else 1e-4
 
 
 def _near(a: Any, b: Any) -> bool:

@@ -68,6 +68,15 @@ def test_an_answer_says_nothing_if_it_is_one_number_or_an_input():
     }
 
 
+def test_noise_hides_one_number_and_other_numbers_beside_it_do_not_vanish():
+    zeros, noisy, right = torch.zeros(3), torch.zeros(3) + torch.rand(3) * 1e-5, torch.arange(3.0)
+    inputs = [(1,), (2,)]
+    assert right_by_chance([zeros, noisy], [zeros, right], inputs)
+    assert right_by_chance([(zeros, 0), (noisy, 0)], [(zeros, 0), (right, 3)], inputs)
+    assert not right_by_chance([(zeros, 3), (noisy, 4)], [(zeros, 3), (right, 4)], inputs)
+    assert not right_by_chance([(zeros, 10**400), (noisy, None)], [(zeros, 3), (right, 4)], inputs)
+
+
 def test_right_words_beside_one_number_say_nothing():
     numbers, words = [(0.0, "memory"), (0.0, "compute")], [(0.0, "memory"), (5.0, "compute")]
     assert right_by_chance(numbers, words, [(1,), (2,)]) and not right_by_chance(words, words, [(1,), (2,)])
