@@ -45,7 +45,7 @@ def repair(notebook: NotebookNode, original: NotebookNode) -> list[str]:
     lines += _reset(notebook, wanted)
     lines += _put_back(notebook, original, wanted)
     lines += _reorder(notebook, list(wanted))
-    return lines + _take_answers_over(notebook, original)
+    return lines + _take_answers_over(notebook, original, wanted)
 
 
 def _marked(notebook: NotebookNode) -> Iterator[tuple[str, NotebookNode]]:
@@ -254,11 +254,11 @@ def _reorder(notebook: NotebookNode, order: list[str]) -> list[str]:
     return ["cells had been moved and were put into their order again"]
 
 
-def _take_answers_over(notebook: NotebookNode, original: NotebookNode) -> list[str]:
+def _take_answers_over(notebook: NotebookNode, original: NotebookNode, wanted: dict[str, NotebookNode]) -> list[str]:
     """An empty place for a written answer gets what the student wrote in Markdown cells beside it."""
     released, lines = {_sign(cell) for cell in original.cells}, []
-    for cell in [cell for _, cell in _marked(notebook) if is_written(cell)]:
-        if cell.cell_type == "markdown" and cell.source.strip() in (TEXT_STUB, ""):
+    for name, cell in [(name, cell) for name, cell in _marked(notebook) if is_written(cell)]:
+        if cell.cell_type == "markdown" and _is_untouched(cell, wanted[name]):
             place = next(index for index, one in enumerate(notebook.cells) if one is cell)
             own = lambda one: one.cell_type == "markdown" and _sign(one) not in released  # noqa: E731
             above = [*takewhile(own, reversed(notebook.cells[:place]))][::-1]
@@ -267,5 +267,5 @@ def _take_answers_over(notebook: NotebookNode, original: NotebookNode) -> list[s
                 cell.source = "\n\n".join(texts)
                 taken = {id(one) for one in above + below}
                 notebook.cells = [one for one in notebook.cells if id(one) not in taken]
-                lines.append(f"the answer to {grade_id(cell)} stood in a cell beside its own and was taken over")
+                lines.append(f"the answer to {name} stood in a cell beside its own and was taken over")
     return lines
