@@ -84,7 +84,8 @@ def class_statistics(course: Course, unit: str) -> UnitStatistics:
     solved, released = notebooks.read(course.solved(unit)), notebooks.read(course.released(unit))
     points, most, waiting = _points(course, unit, solved)
     answers = {student: _Answers(course, student, unit) for student in points}
-    known = [_code(solved), _code(released), _alternatives(unit)]
+    stubs = _code(released)
+    known = [_code(solved), stubs, _alternatives(unit)]
     codes = {student: one.code for student, one in answers.items() if one.code}
     pairs = similarity.similar_pairs(codes, known)[: similarity.MOST_PAIRS]
     return UnitStatistics(
@@ -99,7 +100,7 @@ def class_statistics(course: Course, unit: str) -> UnitStatistics:
         {student: [name for name in most if one.get(name, 0.0) < most[name]] for student, one in points.items()},
         _repairs(answers),
         _beyond(answers, released, solved),
-        {student: oral_questions(code, _code(released).splitlines()) for student, code in sorted(codes.items())},
+        {student: oral_questions(code, stubs.splitlines()) for student, code in sorted(codes.items())},
     )
 
 
