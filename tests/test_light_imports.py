@@ -18,6 +18,7 @@ HEAVY = {
     "matplotlib",
     "sqlalchemy",
     "nbconvert",
+    "babel",
     "rfc3987_syntax",
 }
 

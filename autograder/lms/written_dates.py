@@ -4,8 +4,6 @@ import re
 from datetime import datetime
 from functools import cache
 
-from babel.dates import get_month_names
-
 LANGUAGES = "en de fr es it nl pt ca pl sv da nb fi cs".split()
 _TIME = re.compile(r"\b(\d{1,2})[:.h](\d\d)(?::\d\d)?(?:\s*([ap])\.?\s?m\b)?", re.IGNORECASE)
 
@@ -35,6 +33,8 @@ def _of_twelve(hour: str, minute: str, half: str) -> datetime:
 @cache
 def months() -> dict[str, int]:
     """The names of the months, in small letters, and their numbers."""
+    from babel.dates import get_month_names  # only a Moodle download needs it, not every command
+
     return {
         name.casefold().rstrip("."): number
         for language in LANGUAGES
