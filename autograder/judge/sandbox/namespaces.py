@@ -12,6 +12,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable
+from typing import NoReturn
 
 from autograder.judge.sandbox import mounts
 from autograder.judge.sandbox.cgroup import Cgroup, new_cgroup
@@ -54,7 +55,7 @@ def confine(main: Callable[[], None], walls: Walls, leash: socket.socket) -> Non
         first = os.fork()
         if first == 0:
             leash.close()
-            _inside(main, walls, user, group)
+            first_process(lambda: _wall_in(walls, user, group), main)
         watch(first, walls, leash, group)
     except OSError as error:
         say(leash, ended=f"sandbox: {error}")
@@ -73,20 +74,25 @@ def own_user() -> int:
 # ---------------------------------------------------------------- inside
 
 
-def _inside(main: Callable[[], None], walls: Walls, user: int, group: Cgroup | None) -> None:
-    """The first process inside: builds the walls, starts the kernel, waits for it, and takes the rest down with it."""
+def first_process(wall_in: Callable[[], None], main: Callable[[], None]) -> NoReturn:
+    """The first process inside: `wall_in` puts it behind its walls; then it starts the kernel, waits for it, and takes
+    the rest down with it."""
     code = 70
     try:
-        if group:
-            group.enter()
-        unshare(NEW_NS | NEW_NET | NEW_IPC | NEW_UTS | NEW_CGROUP)
-        _build(walls, user)
-        lower(walls, user)
+        wall_in()
         code = shepherd(main)
     except BaseException as error:  # nothing may leave this function: above it is a copy of the warm process
         os.write(2, f"sandbox: {error}\n".encode())
     finally:
         os._exit(code)
+
+
+def _wall_in(walls: Walls, user: int, group: Cgroup | None) -> None:
+    if group:
+        group.enter()
+    unshare(NEW_NS | NEW_NET | NEW_IPC | NEW_UTS | NEW_CGROUP)
+    _build(walls, user)
+    lower(walls, user)
 
 
 def shepherd(main: Callable[[], None], alive: int | None = None) -> int:

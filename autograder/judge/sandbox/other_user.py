@@ -16,7 +16,7 @@ from pathlib import Path
 
 from autograder.judge.sandbox.keeper import watch
 from autograder.judge.sandbox.libc import LIBC
-from autograder.judge.sandbox.namespaces import lower, own_user, shepherd
+from autograder.judge.sandbox.namespaces import first_process, lower, own_user
 from autograder.judge.sandbox.walls import Walls
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
@@ -33,27 +33,18 @@ def confine(main: Callable[[], None], walls: Walls | None, leash: socket.socket)
         first = os.fork()
         if first == 0:
             leash.close()
-            _inside(main, walls, user)
+            first_process(lambda: _become(user, walls), main)
         watch(first, walls or Walls(), leash, at_end=lambda: end_descendants(user))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         os._exit(0)
 
 
-def _inside(main: Callable[[], None], walls: Walls | None, user: int) -> None:
-    code = 70
-    try:
-        if walls:
-            _become(walls, user)
-        code = shepherd(main)
-    except BaseException as error:  # nothing may leave this function: above it is a copy of the warm process
-        os.write(2, f"sandbox: {error}\n".encode())
-    finally:
-        os._exit(code)
-
-
-def _become(walls: Walls, user: int) -> None:
-    """Gives up root. An honest kernel imports as it goes, so what it needs must be there for everybody."""
+def _become(user: int, walls: Walls | None) -> None:
+    """Gives up root, where there are walls. An honest kernel imports as it goes, so what it needs must be there for
+    everybody."""
+    if walls is None:
+        return
     if user == os.geteuid():
         raise OSError("only root can give student code a user id of its own")
     needed, _ = walls.shown()
