@@ -73,6 +73,24 @@ def course(built, tmp_path):
 
 
 @pytest.fixture
+def notebook(course):
+    """The small unit, solved by a student."""
+    from autograder.proofs.hostile import solved_by_a_student
+
+    return solved_by_a_student(course)
+
+
+@pytest.fixture(scope="module")
+def kernels():
+    """One pair of warm processes for a file of tests."""
+    from autograder.judge.kernel_manager import KernelManager
+
+    found = KernelManager()
+    yield found
+    found.close()
+
+
+@pytest.fixture
 def real_course():
     """The course this repository holds."""
     from autograder.course.paths import Course

@@ -5,40 +5,14 @@ from threading import Timer
 
 import pytest
 from nbformat.v4 import new_code_cell
+from test_submission import LIMITS, UNIT, cell, scores
 
-from autograder import notebooks
 from autograder.grading import judge_notebook as judging
 from autograder.grading.judge_notebook import judge_notebook
-from autograder.judge import outputs, submission
+from autograder.judge import submission
 from autograder.judge.judge import Limits
 from autograder.judge.kernel import Kernel
-from autograder.judge.kernel_manager import KernelManager
 from autograder.judge.machine_shortage import MachineShortage
-from autograder.proofs.hostile import solved_by_a_student
-
-UNIT = "02_small"
-LIMITS = Limits(cell_seconds=10, notebook_seconds=200)
-
-
-@pytest.fixture(scope="module")
-def kernels():
-    found = KernelManager()
-    yield found
-    found.close()
-
-
-@pytest.fixture
-def notebook(course):
-    """The small unit, solved by a student."""
-    return solved_by_a_student(course)
-
-
-def cell(notebook, name):
-    return next(cell for cell in notebook.cells if notebooks.grade_id(cell) == name)
-
-
-def scores(notebook) -> list[float]:
-    return [outputs.read_result(cell).score for cell in notebooks.tests(notebook)]
 
 
 @pytest.mark.parametrize("asked", ["run", "test", "fork"])

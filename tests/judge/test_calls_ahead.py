@@ -4,22 +4,7 @@ import pytest
 from test_submission import LIMITS, UNIT, asked, cell, results, scores
 
 from autograder.grading.judge_notebook import judge_notebook
-from autograder.judge.kernel_manager import NAMESPACES, NONE, KernelManager, kernel_manager
-from autograder.proofs.hostile import solved_by_a_student
-
-
-@pytest.fixture(scope="module")
-def kernels():
-    found = KernelManager()
-    yield found
-    found.close()
-
-
-@pytest.fixture
-def notebook(course):
-    """The small unit, solved by a student."""
-    return solved_by_a_student(course)
-
+from autograder.judge.kernel_manager import NAMESPACES, NONE, kernel_manager
 
 SLEEPS = 'subprocess.Popen(["sleep", "98765"])'
 STARTS = {

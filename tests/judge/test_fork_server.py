@@ -23,14 +23,6 @@ UNIT = "02_small"
 LIMITS = Limits(cell_seconds=30, notebook_seconds=200)
 
 
-@pytest.fixture(scope="module")
-def kernels():
-    """One pair of warm processes for this file."""
-    found = KernelManager()
-    yield found
-    found.close()
-
-
 @pytest.fixture
 def run(kernels):
     """Runs cells in a fresh kernel; returns the outputs of each."""

@@ -14,31 +14,16 @@ from autograder.judge import outputs, proxies, submission
 from autograder.judge.cell_source import unknown_names
 from autograder.judge.judge import Limits
 from autograder.judge.kernel import Kernel
-from autograder.judge.kernel_manager import KernelManager
 from autograder.judge.pip_blocker import LEFT_OUT
 from autograder.judge.protocol import ReplyTimeout
 from autograder.judge.proxies import RemoteError, observation
 from autograder.judge.sanitize_outputs import clean_html, sanitize_display
 from autograder.judge.submission import listen
-from autograder.proofs.hostile import solved_by_a_student
 from autograder.sanitize_html import NO_PICTURE
 from helpers.engine.mime import MIME
 
 UNIT = "02_small"
 LIMITS = Limits(cell_seconds=10, notebook_seconds=200)
-
-
-@pytest.fixture(scope="module")
-def kernels():
-    found = KernelManager()
-    yield found
-    found.close()
-
-
-@pytest.fixture
-def notebook(course):
-    """The small unit, solved by a student."""
-    return solved_by_a_student(course)
 
 
 def cell(notebook, name):
