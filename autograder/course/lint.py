@@ -18,6 +18,7 @@ from autograder.course import (
     exercises,
     hint_files,
     previews,
+    prose,
     sections,
     table_of_contents,
 )
@@ -84,6 +85,7 @@ def _unit(course: Course, unit: str, syllabus: dict, read: Read) -> Iterator[str
     yield from table_of_contents.problems(notebook)
     yield from previews.problems(notebook, course.source(unit).parent, unit[:2])
     yield from hint_files.problems(unit)
+    yield from prose.problems(notebook)
     yield from _cross_references(course, notebook, read)
 
 

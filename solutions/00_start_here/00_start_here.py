@@ -18,8 +18,7 @@
 # - multiply matrices row by row, average rows with weights, and read an einsum.
 #
 # **If you are on Colab**, do this first: *File → Save a copy in Drive*. What you write is then kept when you close the
-# tab. The copy is called *Copy of 00_start_here.ipynb*: click on the name and remove *Copy of*. The free runtime
-# without a GPU is enough until unit 09.
+# tab. The free runtime without a GPU is enough.
 #
 # **Now run the cell below.** Click into it and press Shift + Enter. On Colab it fetches the course's helpers, which
 # takes a minute. Then it says what it found. You have about half an hour, and 4 points to earn.
@@ -45,8 +44,8 @@ setup()
 # session* on Colab, *Kernel → Restart Kernel* in JupyterLab) and run the cell again.
 #
 # Here is the way through the course: take the units in the order of their numbers, along the pale band. A blue arrow
-# says what a unit cannot do without. So after 04 you may also take 07 before 05, and no unit waits for 01: its question
-# is the reason for all the others, and unit 10 comes back to it.
+# says what a unit cannot do without. So you may take 07 before 05, once you have 04, and no unit waits for 01: its
+# question is the reason for all the others, and unit 10 comes back to it.
 
 # %%
 plots.course_map()
@@ -54,7 +53,7 @@ plots.course_map()
 # %% [markdown]
 # ## What a card looks like
 #
-# Here is a small task, not for points: the mean of every row of a matrix. And here is an answer that is wrong on
+# Here is a small task that earns no points: the mean of every row of a matrix. And here is an answer that is wrong on
 # purpose. Run both cells.
 
 # %%
@@ -76,7 +75,7 @@ check.row_means(row_means, points=1)
 #   heart. `n = 3, d = 4` is a matrix with 3 rows and 4 columns.
 # - If your function stops with an error, the card shows the message and your own line.
 #
-# The next answer is half right. It works for a matrix, and not for a batch of matrices. Most functions in this course
+# The next answer is half right. It works for a matrix, but not for a batch of matrices. Most functions in this course
 # must work with extra axes in front (`*batch` in the type hints).
 
 # %%
@@ -111,7 +110,7 @@ check.row_means(row_means, points=1)
 # **By hand.** `a` has the rows $(1, 0)$ and $(1, 2)$; `b` has the row $(3, 4)$. The dot products are $3$ and
 # $3 + 8 = 11$. The table has 2 rows and 1 column.
 #
-# Before you write anything, run the check once: a grey card says that nothing was attempted. Then replace
+# Before you write anything, run the check once: a gray card says that nothing was attempted. Then replace
 # `raise NotImplementedError` with your answer, run the cell (nothing happens yet), and run the check below it.
 
 # %%
@@ -133,6 +132,12 @@ def pairwise_dot(a: Float[Tensor, "n d"], b: Float[Tensor, "m d"]) -> Float[Tens
 #
 # Entry (i, j) of `x @ y` is row i of x with <i>column</i> j of y. You want row j of b. What turns rows into columns?
 # </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - Such a fold stands above every check and holds the fine print: what comes in, what must hold, what may be used. You
+#   rarely need it.
+# - Here: two matrices of one width and any numbers of rows, 1 included.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "pairwise_dot_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.pairwise_dot(pairwise_dot, points=1)
@@ -149,8 +154,8 @@ check.pairwise_dot(pairwise_dot, points=1, cases=hidden.pairwise_dot)
 #
 # $$\text{average}_j = \frac{\sum_i w_{ji}\, x_i}{\sum_i w_{ji}}$$
 #
-# The weights need not sum to 1. Make it work for batches too: weights $(…, m, n)$ and rows $(…, n, d)$ with any number
-# of axes in front. Don't write a loop over them: `@` treats leading axes as a batch.
+# Make it work for batches too: weights $(…, m, n)$ and rows $(…, n, d)$ with any number of axes in front. You need no
+# loop over them: `@` treats leading axes as a batch.
 #
 # **By hand.** Rows $(0, 0)$ and $(4, 8)$ with weights 3 and 1: $(0 + 4, 0 + 8)/4 = (1, 2)$. It lies nearer to the row
 # with more weight.
@@ -176,6 +181,11 @@ def weighted_rows(
 #
 # Shapes are lined up from the right, so the divisor must be (m, 1). `keepdim=True` leaves an axis of size 1 where the
 # sum was taken.
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - Any number of axes in front, the same for weights and rows, or none.
+# - The weights are positive and need not sum to 1. float32 and float64.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "weighted_rows_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
@@ -214,6 +224,12 @@ def read_shape() -> tuple[tuple[int, ...], ...]:
     return (2, 3, 5), (2, 6, 3, 8), (2, 3, 6, 7), (4,), (5, 3)
     ### END SOLUTION
 
+# %% [markdown]
+# <details><summary>What exactly is checked</summary>
+#
+# - Five tuples of whole numbers, in order.
+# </details>
+
 # %% nbgrader={"grade": true, "grade_id": "read_shape_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.read_shape(read_shape, points=1)
 ### BEGIN HIDDEN TESTS
@@ -223,14 +239,21 @@ check.read_shape(read_shape, points=1, cases=hidden.read_shape)
 # %% [markdown]
 # ## How your work is graded
 #
-# **Checks and hidden tests.** The check in the notebook and the grader's are the same. The grader adds some inputs that
-# you don't see: other sizes, an edge case, large numbers. If your card is green because you understood, they are no
-# surprise. Run a green check two or three times: its inputs change.
+# **Checks and hidden tests.** The check in the notebook and the grader's are the same. The grader also tries a few more
+# inputs: other sizes, an edge case, large numbers. If your card is green because you understood, they are no surprise.
+# Run a green check two or three times: its inputs change.
 #
-# **Partial points.** Every input that you get right counts. A forbidden function (an exercise says so: "write it
-# without …") earns nothing for that exercise.
+# **What holds everywhere**, so that no exercise has to repeat it:
+# - Your function leaves its inputs unchanged, and a second call doesn't depend on the first.
+# - No result is less precise than its inputs: the checks use float64 too. A more precise one is fine.
+# - Every length is at least 1, and 1 does come up. `*batch` is any number of axes, none included.
+# - Gradients are checked where a fold says so. There, don't write into a tensor of which an earlier step has read
+#   anything.
 #
-# **Written questions** are read by a person. Double-click the cell, replace *Your answer here*, and keep to two or
+# **Partial points.** Every input that you get right counts. A forbidden function (an exercise says so: "without …")
+# earns nothing for that exercise.
+#
+# **Written questions** are marked by a person. Double-click the cell, replace *Your answer here*, and keep to two or
 # three sentences unless it says otherwise. Formulas in dollar signs are welcome: `$QK^\top$`.
 #
 # **Guesses** are not graded. Before a measurement a unit often asks what will come out, with a cell such as
@@ -248,8 +271,8 @@ check.read_shape(read_shape, points=1, cases=hidden.read_shape)
 # First run everything from the top: *Runtime → Restart session and run all* on Colab, *Kernel → Restart Kernel and Run
 # All Cells* in JupyterLab. A function that works only because of something you deleted long ago will fail now.
 #
-# - **Colab**: *File → Download → Download .ipynb*. Upload that file where your instructor says. Its name must be that
-#   of the unit, without *Copy of* at the front or *(1)* at the end. (A link to Colab or a PDF can't be graded.)
+# - **Colab**: *File → Download → Download .ipynb*. Upload that file where your instructor says. (A link to
+#   Colab or a PDF can't be graded.)
 # - **JupyterLab**: *File → Save Notebook*, and hand in the `.ipynb` file. If your course runs nbgrader's server, use
 #   *Nbgrader → Assignment List → Submit* instead.
 #
@@ -266,7 +289,7 @@ check.read_shape(read_shape, points=1, cases=hidden.read_shape)
 # - $d$: the width of a token (papers: $d_\text{model}$). $d_k$, $d_v$: of a key and of a value. $d_\text{ff}$: of the
 #   hidden layer of an FFN.
 # - $h$, $h_{kv}$, $d_h$: heads, key/value heads where they are fewer, and the width of one head, usually $d/h$.
-# - $L$: layers (and, in unit 09 alone, the logsumexp of a row).
+# - $L$: layers (and, only in unit 09, the logsumexp of a row).
 # - $Q$, $K$, $V$: queries, keys, values. $S$, $P$, $O$: scores, attention weights, output.
 # - $w$, $g$: the size of a window, the number of global tokens.
 # - $r$: in unit 03 the reach to one side; in 07 and 10 the number of rows to which keys and values are shortened.

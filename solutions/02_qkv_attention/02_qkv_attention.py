@@ -9,22 +9,19 @@
 # %% [markdown]
 # # 02 · Queries, keys and values
 #
-# Attention is a lookup that is allowed to hesitate. A query asks. Keys answer, each a little. The values are mixed in
-# proportion to the answers. Everything else in this course is built from that one step.
+# Attention is a lookup that is allowed to hesitate. A query asks. Every key answers a little, and the values are blended
+# in proportion to the answers. Everything else in this course is built from that one step.
 #
 # **After this unit you can**
 # - write a softmax that never overflows, and say what it does to scores;
-# - build queries and keys by hand that pick one value, or share attention between two;
-# - derive the $1/\sqrt d$ and show what goes wrong without it;
 # - write attention for a whole sequence as two matrix products, for any number of batch axes;
+# - derive the $1/\sqrt d$ and show what goes wrong without it;
+# - build queries and keys by hand that pick one value, or split attention between two;
 # - say what attention does not know (the order of its tokens) and what its weights do not prove.
 #
-# **How to work.** Read a section, write the function, run the check below it. A check tells you what is wrong, not only
-# that something is. Hints are folded away: open one at a time. You have about 3¾ hours, and 30 points to earn.
-#
-# **For all functions here:** leave the inputs as they are (nowhere in this course may a function change them), and
-# compute in the dtype that comes in or in a higher one: the checks use float64 too, and half precision. The result may
-# have either dtype. (For 2.2 to 2.5 and 2.14 float32 is enough.) Gradients are checked in 2.11 alone.
+# **How to work.** Read a section, write the function, run the check below it. A check tells you what is wrong, not just
+# that something is. Hints are folded away: open one at a time. By the end of the first hour you will have written
+# attention itself. You have about 3¾ hours in all, and 30 points to earn.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -43,27 +40,25 @@ setup()
 # %% [markdown]
 # ## 2.1 Softmax  ●○○ · 10 min · 2 points
 #
-# Scores can be any numbers. Shares must be positive and sum to 1. The softmax makes shares out of scores:
+# Scores can be any numbers. Shares must be positive and sum to 1. The softmax turns scores into shares:
 #
 # $$\operatorname{softmax}(x)_i = \frac{e^{x_i}}{\sum_j e^{x_j}}$$
 #
 # Adding a constant to all scores changes nothing: $e^{x_i + c} = e^c e^{x_i}$, and $e^c$ cancels. Only *differences*
-# count. That is more than a curiosity. Floating-point numbers end near $e^{88}$ (float32), so a score of 100 already
-# overflows. Subtract the largest score first, and the largest exponential is $e^0 = 1$.
+# count. That is more than a curiosity: float32 runs out near $e^{88}$, so a score of 100 already overflows. Subtract
+# the largest score first, and the largest exponential is $e^0 = 1$.
 #
 # **By hand.** Scores 2, 1, 0. Subtract 2: 0, −1, −2. Exponentials: 1, 0.37, 0.14, with sum 1.50. Shares: 0.67, 0.24,
-# 0.09. One step of score is a factor of $e \approx 2.7$ in share.
+# 0.09. One more point of score makes a share $e \approx 2.7$ times larger than its neighbor's.
 #
-# Write it yourself: neither `torch.softmax` nor `F.softmax`, nor `log_softmax`. `torch.logsumexp` is allowed. Your
-# function must be right for *all* finite scores, for scores near a million too, and in half precision (float16, in rows
-# of up to 100).
+# Write it yourself, without `torch.softmax` and its relatives, and make it right for *all* finite scores.
 
 # %%
 plots.softmax_steps([2.0, 1.0, 0.0, -1.0])
 
 # %% nbgrader={"grade": false, "grade_id": "softmax", "locked": false, "schema_version": 3, "solution": true}
 def softmax(x: Float[Tensor, "*shape"], dim: int) -> Float[Tensor, "*shape"]:
-    """exp(x) / Σ exp(x) along axis `dim`, for any finite scores. Write it without `torch.softmax` and its relatives."""
+    """Without `torch.softmax`: exp(x) / Σ exp(x) along axis `dim`, for any finite scores."""
     ### BEGIN SOLUTION
     exponentials = torch.exp(x - x.amax(dim=dim, keepdim=True))
     return exponentials / exponentials.sum(dim=dim, keepdim=True)
@@ -88,6 +83,12 @@ def softmax(x: Float[Tensor, "*shape"], dim: int) -> Float[Tensor, "*shape"]:
 #
 # NaN comes from ∞/∞ (an exponential overflowed) or from 0/0 (all exponentials of a row vanished). Print them.
 # </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - Any shape and any `dim`. Scores reach a million in size, and rows may lie far apart.
+# - float32, float64 and float16 (rows of up to 100 scores).
+# - No PyTorch function with *softmax* or *softmin* in its name, such as `F.log_softmax`. `torch.logsumexp` is fine.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "softmax_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.softmax(softmax, points=2)
@@ -100,11 +101,11 @@ check.softmax(softmax, points=2, cases=hidden.softmax)
 # ## 2.2 One query, many keys: the weights  ●○○ · 5 min · 1 point
 #
 # A **query** is a vector that says what is wanted. A **key** is a vector that says what is there. Their dot product is
-# the **score**: large if the two point the same way. The softmax of a query's scores are its **attention weights**:
+# the **score**: large if the two point the same way. The softmax of a query's scores gives its **attention weights**:
 #
 # $$\alpha = \operatorname{softmax}(K q), \qquad \alpha_i = \frac{e^{q \cdot k_i}}{\sum_j e^{q \cdot k_j}}$$
 #
-# The keys are the rows of $K$. The keys compete: the weights sum to 1, so what one gains the others lose.
+# The keys are the rows of $K$. They compete: the weights sum to 1, so what one gains the others lose.
 #
 # **By hand.** $q = (1, 0)$; keys $(2, 1)$, $(0, 3)$, $(1, -1)$. Scores: 2, 0, 1. Weights: 0.67, 0.09, 0.24. The longest
 # key is not the winner: it stands at a right angle to the query, so all its length counts for nothing.
@@ -125,8 +126,14 @@ plots.query_among_keys(query=(2, 0), keys=[(2, 1), (0, 3), (1, -1)])
 # %%
 plots.query_turned(keys=[(2, 1), (0, 3), (1, -1)])
 
+# %% [markdown]
+# Now write it for one query. From here on you may use `torch.softmax`.
+
 # %% nbgrader={"grade": false, "grade_id": "attention_weights", "locked": false, "schema_version": 3, "solution": true}
-def attention_weights(query: Float[Tensor, "d"], keys: Float[Tensor, "n d"]) -> Float[Tensor, "n"]:
+def attention_weights(
+    query: Float[Tensor, "d"],
+    keys: Float[Tensor, "n d"],
+) -> Float[Tensor, "n"]:
     """α = softmax(K q): the share of attention that the query gives to each of n keys."""
     ### BEGIN SOLUTION
     return torch.softmax(keys @ query, dim=0)
@@ -135,8 +142,12 @@ def attention_weights(query: Float[Tensor, "d"], keys: Float[Tensor, "n d"]) -> 
 # %% [markdown]
 # <details><summary>Hint: all scores at once</summary>
 #
-# A matrix times a vector is the dot product of every row with that vector. From now on you may use `torch.softmax`.
-# (Your own softmax must survive scores of 1,000.)
+# A matrix times a vector is the dot product of every row with that vector.
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - float32. Scores may be in the thousands, and there may be a single key.
+# - If you use your own softmax, it must be right: this check calls whatever your function calls.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "attention_weights_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
@@ -150,30 +161,32 @@ check.attention_weights(attention_weights, points=1, cases=hidden.attention_weig
 # <details><summary>A query twice as long</summary>
 #
 # All scores double: 4, 0, 2. Their differences double with them, so the largest weight rises, from 0.67 to 0.87. A
-# query's direction says what it wants, and its length how decidedly.
+# query's direction says what it wants, and its length says how badly. (Samplers turn the same knob and call it
+# temperature: unit 05.)
 # </details>
 # <details><summary>The query turned</summary>
 #
-# The longest key has the largest weight while the query points between 45° and 194°, that is roughly its own way. No
-# direction gives all three the same: that would be two equations, $q \cdot (k_1 - k_2) = 0$ and
-# $q \cdot (k_1 - k_3) = 0$, and in the plane only the zero vector solves both.
+# The longest key has the largest weight while the query points between 45° and 194°, roughly its own way. No direction
+# gives all three the same: that would be two equations, $q \cdot (k_1 - k_2) = 0$ and $q \cdot (k_1 - k_3) = 0$, and in
+# the plane only the zero vector solves both.
 # </details>
-#
+
+# %% [markdown]
 # ## 2.3 Mixing the values  ●○○ · 5 min · 1 point
 #
-# Behind every key lies a **value**: what is handed over if the key is chosen. The output is the mean of the values,
-# weighted by attention:
+# Behind every key lies a **value**: what is handed over if the key is chosen. The output is the sum of the values, each
+# weighted by its attention:
 #
 # $$c = \sum_i \alpha_i v_i$$
 #
 # A dictionary returns the value of the one key that matches. Attention returns a little of every value, and a lot of
-# those whose keys match well. It has to: a choice has no derivative, a mixture has one.
+# those whose keys match well. It has to: you can't differentiate a hard choice, but you can differentiate a mixture.
 #
-# **By hand.** Weights 0.67, 0.09, 0.24 and values 10, 20, 30: the output is 6.7 + 1.8 + 7.2 = 15.7. It lies between the
-# smallest and the largest value, and always does. (If values are vectors, that holds for each entry by itself.)
+# **By hand.** Weights 0.67, 0.09, 0.24 and values 10, 20, 30: the output is 6.7 + 1.8 + 7.2 = 15.7. It always lies
+# between the smallest and the largest value.
 #
-# Values are vectors as a rule. Then the output lies somewhere in the **hull** of the values, nearest to those with
-# large weights. It never leaves it, whatever the weights are:
+# Values are usually vectors. Then the output lies somewhere in the **hull** of the values, nearest to those with large
+# weights, and never leaves it:
 
 # %%
 plots.mixed_values(weights=[0.67, 0.09, 0.24], values=[(1, 1), (4, 5), (6, 1)])
@@ -192,6 +205,10 @@ def attend(
 #
 # A row vector times a matrix is a weighted sum of the matrix's rows. Which shape does `(n,) @ (n, d_v)` have?
 # </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - float32. Scores may be in the thousands, there may be a single key, and $d_v$ may be 1.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "attend_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.attend(attend, points=1)
@@ -201,21 +218,265 @@ check.attend(attend, points=1, cases=hidden.attend)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 2.4 Make attention choose  ●●○ · 15 min · 2 points
+# ## 2.4 Where queries, keys and values come from  ●○○ · 10 min · 1 point
+#
+# In a Transformer all three are made from the same tokens. A sequence is a matrix $X$ with one token per row, shape
+# $(n, d)$. Three learned matrices look at it in three ways:
+#
+# $$Q = X W_Q, \qquad K = X W_K, \qquad V = X W_V$$
+#
+# From here on queries are **rows**, like keys. Row $i$ of $X W$ is token $i$ times $W$: each token is projected on its
+# own, with the same weights. No token sees another yet.
+#
+# Written out for the three tokens of "The cat is", with $d = 4$ and $d_k = 2$:
+#
+# $$\begin{pmatrix} q_{\text{The}} \\ q_{\text{cat}} \\ q_{\text{is}} \end{pmatrix}
+# = \begin{pmatrix} x_{\text{The}} \\ x_{\text{cat}} \\ x_{\text{is}} \end{pmatrix} W_Q
+# \qquad (3 \times 2) = (3 \times 4)\,(4 \times 2)$$
+#
+# Queries and keys have the same width $d_k$, because they meet in a dot product. Values may have another, $d_v$.
+#
+# **By hand.** $x_{\text{cat}} = (1, 0, 2, 0)$. The product with $W_Q$ is its first row plus twice its third row.
+
+# %% nbgrader={"grade": false, "grade_id": "qkv_projections", "locked": false, "schema_version": 3, "solution": true}
+def qkv_projections(
+    x: Float[Tensor, "*batch n d"],
+    w_q: Float[Tensor, "d d_k"],
+    w_k: Float[Tensor, "d d_k"],
+    w_v: Float[Tensor, "d d_v"],
+) -> tuple[
+    Float[Tensor, "*batch n d_k"],
+    Float[Tensor, "*batch n d_k"],
+    Float[Tensor, "*batch n d_v"],
+]:
+    """Q, K and V of all tokens."""
+    ### BEGIN SOLUTION
+    return x @ w_q, x @ w_k, x @ w_v
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint: which side?</summary>
+#
+# Write the shapes under the letters: (n, d) and (d, d_k). Only one order fits. In many papers tokens are *columns*, and
+# then it is W X. In code, tokens are rows.
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - Any number of batch axes in front of $(n, d)$, or none.
+# - float32 and float64; $d_k$ and $d_v$ may differ.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "qkv_projections_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.qkv_projections(qkv_projections, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import qkv_attention as hidden
+check.qkv_projections(qkv_projections, points=1, cases=hidden.qkv_projections)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 2.5 Scaled dot-product attention  ●●○ · 15 min · 4 points
+#
+# So far one query looked at a handful of keys. A layer has $n$ queries and $m$ keys, and wants all $n \cdot m$ scores
+# at once. That is one matrix product (Vaswani et al., 2017, equation 1):
+#
+# $$\operatorname{attention}(Q, K, V) = \operatorname{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
+#
+# Read it from the inside. Row $i$ of $Q K^\top$ holds query $i$'s score with every key. The root of the width keeps
+# the scores from growing (the next section shows why). The softmax turns each row into weights that sum to 1. The
+# product with $V$ mixes the values with those weights.
+#
+# **By hand.** Two keys, $d_k = 4$, and a query that scores 4 and 2. Divide by $\sqrt 4 = 2$: 2 and 1. The softmax gives
+# 0.73 and 0.27. So the output is 0.73 of the first value and 0.27 of the second.
+#
+# **Before you write any code:** `Q` is 3×4 and `K` is 5×4. How many numbers does the softmax normalize together, 3 or
+# 5?
+
+# %%
+guess_normalized_together = None  # 3 or 5
+
+# %% [markdown]
+# **Watch it.** Four words with small whole numbers, from the words to the outputs. Step through with the buttons or the
+# arrow keys, and say what comes next before you press. (The same sentence comes back in 03, 04, 06, 08 and 09.)
+
+# %%
+plots.attention_flow()
+
+# %% nbgrader={"grade": false, "grade_id": "scaled_dot_product_attention", "locked": false, "schema_version": 3, "solution": true}
+def scaled_dot_product_attention(
+    q: Float[Tensor, "*batch n d"],
+    k: Float[Tensor, "*batch m d"],
+    v: Float[Tensor, "*batch m d_v"],
+) -> Float[Tensor, "*batch n d_v"]:
+    """Without PyTorch's own attention: softmax(q kᵀ / √d) v, for any leading axes."""
+    ### BEGIN SOLUTION
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # (*batch, n, m)
+    return torch.softmax(scores, dim=-1) @ v  # (*batch, n, d_v)
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint 1: which axis?</summary>
+#
+# The scores have shape (…, n, m). Each query divides its attention among the m keys: which axis is that?
+# </details>
+# <details><summary>Hint 2: transposing with batch axes</summary>
+#
+# `k.T` reverses <i>all</i> axes. You want to swap only the last two.
+# </details>
+# <details><summary>If you see "The size of tensor a must match …"</summary>
+#
+# Print the three shapes. With n ≠ m only one way round fits; that is why the check uses n ≠ m.
+# </details>
+# <details><summary>Hint 3: in words</summary>
+#
+#     scores  = queries times transposed keys, divided by the root of the width
+#     weights = softmax of the scores along the keys
+#     output  = weights times values
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - Any number of batch axes, the same for q, k and v, or none. $n$, $m$, $d_k$ and $d_v$ may differ, and may be 1.
+# - float32, float64, bfloat16, float16. Scores may be in the hundreds, and rows may lie far apart.
+# - Gradients with respect to q, k and v.
+# - No `F.scaled_dot_product_attention` or other ready-made attention.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "scaled_dot_product_attention_test", "locked": true, "points": 4, "schema_version": 3, "solution": false}
+check.scaled_dot_product_attention(scaled_dot_product_attention, points=4)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import qkv_attention as hidden
+check.scaled_dot_product_attention(scaled_dot_product_attention, points=4, cases=hidden.scaled_dot_product_attention)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# <details><summary>Three or five?</summary>
+#
+# Five. The scores are 3×5, and a row holds one query's scores with all five keys. The softmax makes each of the three
+# rows sum to 1.
+# </details>
+#
+# **See it.** "The cat is", with weights chosen by hand. Each token is a one-hot vector. The query of *is* points at the
+# key of *cat*: a verb looks for its subject. The other two ask for nothing, so they attend to every word equally.
+
+# %%
+x, w_k = torch.eye(3), torch.eye(3)                              # tokens The, cat, is
+w_q = torch.tensor([[0.0, 0, 0], [0, 0, 0], [0, 4, 0]])          # only "is" asks, and it asks for "cat"
+d = w_k.shape[1]                                                 # the width (3, as there are tokens: a coincidence)
+plots.attention_map(torch.softmax((x @ w_q) @ (x @ w_k).T / math.sqrt(d), dim=-1), ["The", "cat", "is"])
+
+# %% [markdown]
+# ## 2.6 How far scores spread  ●●○ · 15 min · 1 point
+#
+# Why $\sqrt{d_k}$ and not $d_k$, or nothing? The argument is a footnote in the paper (Vaswani et al., 2017, footnote
+# 4). Take queries and keys of width $d$ whose entries are independent, with mean 0 and variance $\sigma^2$. Their dot
+# product is a sum of $d$ terms $q_i k_i$.
+#
+# - Each term has mean 0.
+# - Since its mean is 0, a term's variance is $\operatorname{E}[q_i^2 k_i^2]$, and since $q_i$ and $k_i$ are
+#   independent, that is $\operatorname{E}[q_i^2] \operatorname{E}[k_i^2]$. What does that come to?
+# - Variances of independent terms add up.
+# - Dividing a random number by $c$ divides its variance by $c^2$.
+#
+# Return three numbers as formulas in $d$ and $\sigma$: the mean of $q \cdot k$, its variance, and the variance of
+# $q \cdot k / \sqrt d$.
+#
+# **Check by hand:** with σ = 1 and d = 64, two thirds of all dot products lie within ±8 (one standard deviation).
+
+# %% nbgrader={"grade": false, "grade_id": "score_variance", "locked": false, "schema_version": 3, "solution": true}
+def score_variance(d: int, sigma: float) -> tuple[float, float, float]:
+    """Mean of q·k, variance of q·k, and variance of q·k / √d, for entries from N(0, σ²)."""
+    ### BEGIN SOLUTION
+    return 0.0, d * sigma**4, sigma**4
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>Hint: E[q²]</summary>
+#
+# The variance of $q_i$ is $\operatorname{E}[q_i^2] - \operatorname{E}[q_i]^2$, and the mean is 0. So
+# $\operatorname{E}[q_i^2] = \sigma^2$, and for the product of two such numbers …
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - Formulas, nothing measured, for any width $d$ and any σ.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "score_variance_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.score_variance(score_variance, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import qkv_attention as hidden
+check.score_variance(score_variance, points=1, cases=hidden.score_variance)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **Measure it.** Draw 200 queries and 64 keys at each width. Look at the spread of the scores, and at the entropy of
+# the softmax. Entropy says how undecided a query is. At 6 bits all 64 keys count equally; at 0 bits one key takes
+# everything.
+#
+# **Predict first:** as d grows, where does the entropy go without the scale? And where does it go with it?
+
+# %%
+guess_entropy_without_scale = None  # "falls", "stays" or "rises"
+guess_entropy_with_scale = None  # "falls", "stays" or "rises"
+
+# %%
+widths, plain, without, scaled = [1, 4, 16, 64, 256, 1024], [], [], []
+for width in widths:
+    scores = torch.randn(200, width) @ torch.randn(64, width).T
+    plain.append(scores)
+    divided = scores / math.sqrt(width)
+    for entropies, logits in ((without, scores), (scaled, divided)):
+        entropies.append(torch.distributions.Categorical(logits=logits).entropy().mean().item() / math.log(2))
+    print(f"d = {width:4}: variance of q·k = {scores.var():7.1f}, of q·k/√d = {divided.var():.2f}")
+plots.score_spread(widths, plain, {"q·k": without, "q·k / √d": scaled}, keys=64)
+
+# %% [markdown]
+# <details><summary>What you should see</summary>
+#
+# Without the scale the spread grows like √d, so at d = 1024 nearly every query has made up its mind before anything was
+# learned. With the scale the entropy stays where it is at every width, near 5.3 bits.
+# </details>
+
+# %% [markdown]
+# ## 2.7 A worked example  ●○○ · 3 min · 1 point
+#
+# A query has the scores $q \cdot k_1 = 112$ and $q \cdot k_2 = 96$ with two words, and $d_k = 64$. Which weights does
+# *scaled* dot-product attention give the two words? Work it out on paper (you'll need $e^2 \approx 7.39$) and return
+# both numbers, rounded to two decimals or better.
+
+# %% nbgrader={"grade": false, "grade_id": "two_word_example", "locked": false, "schema_version": 3, "solution": true}
+def two_word_example() -> tuple[float, float]:
+    """The weights of the first and of the second word."""
+    ### BEGIN SOLUTION
+    return 0.88, 0.12  # 112/8 = 14, 96/8 = 12; e² / (e² + 1) = 0.88
+    ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>What exactly is checked</summary>
+#
+# - Both weights, to within 0.01.
+# </details>
+
+# %% nbgrader={"grade": true, "grade_id": "two_word_example_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.two_word_example(two_word_example, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import qkv_attention as hidden
+check.two_word_example(two_word_example, points=1, cases=hidden.two_word_example)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# ## 2.8 Make attention choose  ●●○ · 15 min · 2 points
 #
 # Attention is soft, but it can be made to choose as sharply as you like. Here you write no attention at all. You choose
-# the **vectors**: $n$ queries, $n$ keys and $n$ values, such that `attend(queries[i], keys, values)` is `values[i]` to
-# within 0.001, for every $i$. All values must differ, otherwise there is nothing to choose: any two by at least 0.01 in
-# some entry.
-#
-# The number of tokens $n$ is anything from 4 up to the width $d$, and $d$ may be in the hundreds. Your scores must be
-# finite numbers in float32. The 0.001 is absolute: the larger your values are, the less weight may go astray.
+# the **vectors**: $n$ queries, $n$ keys and $n$ values of width $d \ge n$, so that query $i$ gets value $i$, for every
+# $i$. All values must differ, otherwise there is nothing to choose.
 #
 # **By hand.** If the right key scores 10 and three others score 0, the right one gets $e^{10}/(e^{10} + 3) = 0.99986$.
 # (And with ninety-nine others?) If it scores 1, it gets $e/(e + 3) = 0.48$.
 
 # %% nbgrader={"grade": false, "grade_id": "select_one_value", "locked": false, "schema_version": 3, "solution": true}
-def select_one_value(n: int, d: int) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"], Float[Tensor, "n d"]]:
+def select_one_value(
+    n: int,
+    d: int,
+) -> tuple[Float[Tensor, "n d"], Float[Tensor, "n d"], Float[Tensor, "n d"]]:
     """Queries, keys and values such that query i gets value i (within 0.001). 4 ≤ n ≤ d."""
     ### BEGIN SOLUTION
     keys = torch.eye(n, d)  # orthonormal: no key answers a query that is meant for another
@@ -233,6 +494,14 @@ def select_one_value(n: int, d: int) -> tuple[Float[Tensor, "n d"], Float[Tensor
 # <details><summary>Hint 2: nearly there, but 0.48 instead of 1</summary>
 #
 # The direction is right. What else does a dot product depend on?
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - $4 \le n \le d$, and $d$ may be in the hundreds. The check attends by itself, without the $1/\sqrt d$, in float64.
+# - Output $i$ is value $i$ to within 0.001 in every entry: the larger your values, the less weight you can afford to
+#   lose.
+# - Any two values differ by at least 0.01 in some entry.
+# - The scores are finite in your dtype.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "select_one_value_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
@@ -262,19 +531,17 @@ check.select_one_value(select_one_value, points=2, cases=hidden.select_one_value
 # The keys are orthogonal, so query $i$, which points along key $i$, has score 0 with every other key. With equal keys
 # all scores would be equal, whatever the query. And the queries are long: the right score is 100 and the others 0, so
 # the softmax gives the right key $1/(1 + (n-1)e^{-100}) \approx 1$. With short queries the right key would only be a
-# favourite, and the output a mixture.
+# favorite, and the output a mixture.
 
 # %% [markdown]
-# ## 2.5 Share attention out  ●●○ · 20 min · 2 points
+# ## 2.9 Split attention evenly  ●●○ · 20 min · 2 points
 #
 # Now the opposite: no choice at all, or a choice of exactly two.
 #
-# **(a)** Given two keys that differ, in length or direction or both (by 0.01 or more in some entry), find a query that
-# is **not zero** (its length is more than 0.001) and gives both the weight ½, to within 0.001. There is always one if
-# $d \ge 2$. The keys may agree in most of their entries. Their entries are less than 100 in size.
+# **(a)** Given two different keys, find a query, not zero, that gives both the weight ½.
 #
-# **(b)** Given $n$ orthonormal keys (length 1, at right angles), find a query that gives ½ to key $a$, ½ to key $b$
-# ($a \ne b$), and together less than 0.001 to all the others.
+# **(b)** Given $n$ orthonormal keys (length 1, at right angles), find a query that gives ½ to key $a$, ½ to key $b$ and
+# next to nothing to the others.
 #
 # Equal weights mean equal scores: $q \cdot k_1 = q \cdot k_2$, in other words $q \cdot (k_1 - k_2) = 0$.
 #
@@ -289,7 +556,7 @@ plots.query_among_keys(query=(2, 1), keys=[(2, 0), (0, 1)])   # q = k1 + k2
 
 # %% nbgrader={"grade": false, "grade_id": "equal_attention", "locked": false, "schema_version": 3, "solution": true}
 def query_between(k1: Float[Tensor, "d"], k2: Float[Tensor, "d"]) -> Float[Tensor, "d"]:
-    """A query, not zero, that gives both keys the weight ½. The keys differ and may have any lengths; d ≥ 2."""
+    """A query, not zero, that gives both keys the weight ½. The keys may have any lengths."""
     ### BEGIN SOLUTION
     gap = k1 - k2
     start = torch.zeros_like(gap)
@@ -299,7 +566,7 @@ def query_between(k1: Float[Tensor, "d"], k2: Float[Tensor, "d"]) -> Float[Tenso
 
 
 def query_for_pair(keys: Float[Tensor, "n d"], a: int, b: int) -> Float[Tensor, "d"]:
-    """A query that gives ½ to key a and ½ to key b, of n orthonormal keys; all others together get less than 0.001."""
+    """A query that gives ½ to key a and ½ to key b, of n orthonormal keys."""
     ### BEGIN SOLUTION
     return 100 * (keys[a] + keys[b])
     ### END SOLUTION
@@ -318,6 +585,13 @@ def query_for_pair(keys: Float[Tensor, "n d"], a: int, b: int) -> Float[Tensor, 
 #
 # With orthonormal keys, $q = \sum_i s_i k_i$ has exactly the score $s_i$ with key $i$. Which scores do you want?
 # </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - (a) $d \ge 2$; the keys differ by at least 0.01 in some entry, may agree in all others, and have entries below 100.
+# - (a) Both weights are ½ to within 0.001, and your query is longer than 0.001.
+# - (b) Up to 700 keys, $a \ne b$. Keys $a$ and $b$ get ½ to within 0.001, the others less than 0.001 in total.
+# - Very long queries (millions) fail: float32 no longer holds their scores exactly.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "equal_attention_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.equal_attention(query_between, query_for_pair, points=2)
@@ -332,25 +606,21 @@ check.equal_attention(query_between, query_for_pair, points=2, cases=hidden.equa
 # $q = (2, 1)$ scores $2 \cdot 2 = 4$ with $k_1$ and $1$ with $k_2$: weights 0.95 and 0.05. The sum prefers the longer
 # key. It is right only where both keys are equally long.
 # </details>
+
+# %% [markdown]
+# ## 2.10 Six ways to score  ●●○ · 25 min · 3 points
 #
-# ## 2.6 Six ways to score  ●●○ · 25 min · 3 points
-#
-# The dot product is one way to compare a query with a key, and others came before it. Write all six for $n$ queries and
-# $m$ keys in one call (loops are allowed, but you won't need them). Entry $(i, j)$ of the result is query $i$ against
-# key $j$. The result is scores: no softmax yet.
-#
-# In 2.2 the query was a column, and the scores were $K q$. From here on queries are **rows**, like keys: the formulas
-# are written for one row $q$ and one row $k$. The result is always $n \times m$, also where $n$, $m$ or a width is 1.
-# No vector is zero, but some are short (0.001), and the cosine must not depend on that, in half precision either. (The
-# squares of such numbers are lost there: normalise the rows first, or compute in a higher dtype.)
+# The dot product is one way to compare a query with a key, and others came before it. (A side road: nothing later in
+# the course needs it.) Write all six for $n$ queries and $m$ keys in one call. Entry $(i, j)$ of the result is query
+# $i$ against key $j$: raw scores, no softmax yet.
 #
 # - **Cosine** (content-based): $\dfrac{q \cdot k}{\lVert q \rVert\,\lVert k \rVert}$. Only the direction counts.
-# - **Additive:** $\tanh(q W_q + k W_k) \cdot v$. A small network decides.
+# - **Additive:** $\tanh(q W_q + k W_k) \cdot v$, with a learned vector $v$ (no value). A small network decides.
 # - **Location-based:** $q W$, with a column of $W$ for each of $m$ positions. The query names positions and ignores the
 #   keys.
 # - **General:** $q\, W k^\top$. A learned way to compare; widths may differ.
 # - **Dot product:** $q \cdot k$. The cheapest: one matrix product.
-# - **Scaled dot product:** $q \cdot k / \sqrt d$. The same, at a spread that does not depend on $d$.
+# - **Scaled dot product:** $q \cdot k / \sqrt d$. The same, rescaled so that the spread doesn't depend on $d$.
 #
 # (Cosine: Graves et al., 2014, section 3.3.1. Additive: Bahdanau et al., 2015, section 3.1. Location-based, general,
 # dot: Luong et al., 2015, section 3.1. Scaled: Vaswani et al., 2017, section 3.2.1. Weng, 2018, has them in one table,
@@ -417,7 +687,15 @@ def scaled_dot_score(q: Float[Tensor, "n d"], k: Float[Tensor, "m d"]) -> Float[
 # </details>
 # <details><summary>Hint 2: the norms of the rows</summary>
 #
-# `q.norm(dim=-1, keepdim=True)` has shape (n, 1). Normalise the rows first, then take dot products.
+# `q.norm(dim=-1, keepdim=True)` has shape (n, 1). Normalize the rows first, then take dot products.
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - The result is always $n \times m$, even when $n$, $m$ or a width is 1.
+# - float32 and float64; for the cosine float16 too.
+# - The cosine is right for short vectors as well (entries near 0.001). In float16 the squares of such entries are lost:
+#   normalize the rows before you multiply, or compute in a higher dtype.
+# - No ready-made `cosine_similarity`. `F.normalize` and loops are fine.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "score_functions_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -431,7 +709,7 @@ check.score_functions(cosine_score, additive_score, location_score, general_scor
 
 # %% [markdown]
 # **See it.** The same 6 queries and 8 keys of width 32 under all six. Which maps are flat? Which are nearly black and
-# white? What has the size of the scores to do with it?
+# white? What does the size of the scores have to do with it?
 
 # %%
 torch.manual_seed(0)
@@ -450,99 +728,11 @@ plots.score_maps({
 #
 # Flat: the cosine, whose scores spread by about 0.2. Nearly black and white: the dot product, the general and the
 # additive score, which spread by 4 to 6. The scaled dot product and the location-based score, with a spread near 1, lie
-# between. The softmax sees differences of scores, so their size decides, whatever the vectors mean. The next section
-# makes that exact.
-# </details>
-#
-# ## 2.7 How far scores spread  ●●○ · 15 min · 1 point
-#
-# Why $\sqrt d$ and not $d$, or nothing? The argument is a footnote in the paper (Vaswani et al., 2017, footnote 4).
-# Take queries and keys whose entries are independent, with mean 0 and variance $\sigma^2$. Their dot product is a sum
-# of $d$ terms $q_i k_i$.
-#
-# - Each term has mean 0.
-# - Since its mean is 0, a term's variance is $\operatorname{E}[q_i^2 k_i^2]$, and since $q_i$ and $k_i$ are
-#   independent, that is $\operatorname{E}[q_i^2] \operatorname{E}[k_i^2]$. How much is it?
-# - Variances of independent terms add up.
-# - Dividing a random number by $c$ divides its variance by $c^2$.
-#
-# Return three numbers as formulas in $d$ and $\sigma$ (nothing measured): the mean of $q \cdot k$, its variance, and
-# the variance of $q \cdot k / \sqrt d$.
-#
-# **Check by hand:** with σ = 1 and d = 64, two thirds of all dot products lie within ±8 (one standard deviation).
-
-# %% nbgrader={"grade": false, "grade_id": "score_variance", "locked": false, "schema_version": 3, "solution": true}
-def score_variance(d: int, sigma: float) -> tuple[float, float, float]:
-    """Mean of q·k, variance of q·k, and variance of q·k / √d, for entries from N(0, σ²)."""
-    ### BEGIN SOLUTION
-    return 0.0, d * sigma**4, sigma**4
-    ### END SOLUTION
-
-# %% [markdown]
-# <details><summary>Hint: E[q²]</summary>
-#
-# The variance of $q_i$ is $\operatorname{E}[q_i^2] - \operatorname{E}[q_i]^2$, and the mean is 0. So
-# $\operatorname{E}[q_i^2] = \sigma^2$, and for the product of two such numbers …
+# between. The softmax sees differences of scores, so their size decides, whatever the vectors mean.
 # </details>
 
-# %% nbgrader={"grade": true, "grade_id": "score_variance_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
-check.score_variance(score_variance, points=1)
-### BEGIN HIDDEN TESTS
-from autograder.hidden import qkv_attention as hidden
-check.score_variance(score_variance, points=1, cases=hidden.score_variance)
-### END HIDDEN TESTS
-
 # %% [markdown]
-# **Measure it.** Draw 200 queries and 64 keys at each width. Look at the spread of the scores, and at the entropy of
-# the softmax. Entropy says how undecided a query is: 6 bits means that all 64 keys count alike, 0 bits that one key
-# takes all.
-#
-# **Predict first:** as d grows, where does the entropy go without the scale? And where does it go with it?
-
-# %%
-guess_entropy_without_scale = None  # "falls", "stays" or "rises"
-guess_entropy_with_scale = None  # "falls", "stays" or "rises"
-
-# %%
-widths, plain, without, scaled = [1, 4, 16, 64, 256, 1024], [], [], []
-for width in widths:
-    scores = torch.randn(200, width) @ torch.randn(64, width).T
-    plain.append(scores)
-    divided = scores / math.sqrt(width)
-    for entropies, logits in ((without, scores), (scaled, divided)):
-        entropies.append(torch.distributions.Categorical(logits=logits).entropy().mean().item() / math.log(2))
-    print(f"d = {width:4}: variance of q·k = {scores.var():7.1f}, of q·k/√d = {divided.var():.2f}")
-plots.score_spread(widths, plain, {"q·k": without, "q·k / √d": scaled}, keys=64)
-
-# %% [markdown]
-# <details><summary>What you should see</summary>
-#
-# Without the scale the spread grows like √d, so at d = 1024 nearly every query has made up its mind
-# before anything was learned. With the scale the entropy stays where it is at every width, near 5.3 bits.
-# </details>
-#
-# ## 2.8 A worked example  ●○○ · 3 min · 1 point
-#
-# A query has the scores $q \cdot k_1 = 112$ and $q \cdot k_2 = 96$ with two words, and $d = 64$. Which weights does
-# *scaled* dot-product attention give the two words? Work it out on paper (you'll need $e^2 \approx 7.39$) and return
-# both numbers, rounded to two decimals or better.
-
-# %% nbgrader={"grade": false, "grade_id": "two_word_example", "locked": false, "schema_version": 3, "solution": true}
-def two_word_example() -> tuple[float, float]:
-    """The weights of the first and of the second word."""
-    ### BEGIN SOLUTION
-    return 0.88, 0.12  # 112/8 = 14, 96/8 = 12; e² / (e² + 1) = 0.88
-    ### END SOLUTION
-
-# %% nbgrader={"grade": true, "grade_id": "two_word_example_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
-check.two_word_example(two_word_example, points=1)
-### BEGIN HIDDEN TESTS
-from autograder.hidden import qkv_attention as hidden
-check.two_word_example(two_word_example, points=1, cases=hidden.two_word_example)
-### END HIDDEN TESTS
-
-# %% [markdown]
-# ## 2.9 When the softmax stops learning  ●●○ · 20 min · 2 points
+# ## 2.11 When the softmax stops learning  ●●○ · 20 min · 2 points
 #
 # What is wrong with a softmax that has made up its mind? It can no longer learn anything else. Learning needs
 # derivatives, so look at them. Write $y = \operatorname{softmax}(z)$. Output $y_i$ depends on *every* input $z_j$,
@@ -550,7 +740,8 @@ check.two_word_example(two_word_example, points=1, cases=hidden.two_word_example
 #
 # $$\frac{\partial y_i}{\partial z_j} = y_i (\delta_{ij} - y_j), \qquad J = \operatorname{diag}(y) - y\,y^\top$$
 #
-# ($\delta_{ij}$ is 1 if $i = j$ and 0 otherwise.)
+# ($\delta_{ij}$ is 1 if $i = j$ and 0 otherwise; $y$ is a column here, so $y\,y^\top$ is the matrix of all products
+# $y_i y_j$.)
 #
 # **By hand.** $z = (0, 0)$, so $y = (½, ½)$. The diagonal is $½ - ¼ = ¼$, the rest $-¼$. A row sums to 0. It must: the
 # outputs always sum to 1, so what one gains the others lose.
@@ -573,6 +764,11 @@ def softmax_jacobian(z: Float[Tensor, "n"]) -> Float[Tensor, "n n"]:
 #
 # `torch.diag` puts a vector on a diagonal. `torch.outer` makes the matrix of all products of two vectors.
 # </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - One vector $z$ of any length, 1 included; no batch axes.
+# - float32 and float64. Scores may be large.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "softmax_jacobian_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.softmax_jacobian(softmax_jacobian, points=2)
@@ -592,7 +788,7 @@ plots.jacobians(softmax_jacobian, {
 # ### What does the third picture mean?  ●●○ · 5 min · 1 point
 #
 # At $z = (-3, 1, 100, 5, -1)$ every entry of the Jacobian is practically 0. Say what this means for training: which
-# gradients vanish, and what has the $1/\sqrt d$ of section 2.7 to do with it?
+# gradients vanish, and what does the $1/\sqrt d$ of section 2.6 have to do with it?
 #
 # <!-- BEGIN MARK SCHEME -->
 # **Mark scheme (1 point).**
@@ -611,151 +807,15 @@ plots.jacobians(softmax_jacobian, {
 # large. Divided by √d their spread is 1, and the Jacobian is alive.
 
 # %% [markdown]
-# ## 2.10 Where queries, keys and values come from  ●○○ · 10 min · 1 point
-#
-# In a Transformer all three are made from the same tokens. A sequence is a matrix $X$, a token a row, shape $(n, d)$;
-# there may be any number of batch axes before these two. Three learned matrices look at it in three ways:
-#
-# $$Q = X W_Q, \qquad K = X W_K, \qquad V = X W_V$$
-#
-# Row $i$ of $X W$ is token $i$ times $W$: every token is projected by itself, all by the same weights. No token sees
-# another yet.
-#
-# Written out for the three tokens of "The cat is", with $d = 4$ and $d_k = 2$:
-#
-# $$\begin{pmatrix} q_{\text{The}} \\ q_{\text{cat}} \\ q_{\text{is}} \end{pmatrix}
-# = \begin{pmatrix} x_{\text{The}} \\ x_{\text{cat}} \\ x_{\text{is}} \end{pmatrix} W_Q
-# \qquad (3 \times 2) = (3 \times 4)\,(4 \times 2)$$
-#
-# **By hand.** $x_{\text{cat}} = (1, 0, 2, 0)$. The product with $W_Q$ is its first row plus twice its third row.
-
-# %% nbgrader={"grade": false, "grade_id": "qkv_projections", "locked": false, "schema_version": 3, "solution": true}
-def qkv_projections(
-    x: Float[Tensor, "*batch n d"],
-    w_q: Float[Tensor, "d d_k"],
-    w_k: Float[Tensor, "d d_k"],
-    w_v: Float[Tensor, "d d_v"],
-) -> tuple[Float[Tensor, "*batch n d_k"], Float[Tensor, "*batch n d_k"], Float[Tensor, "*batch n d_v"]]:
-    """Q, K and V of all tokens."""
-    ### BEGIN SOLUTION
-    return x @ w_q, x @ w_k, x @ w_v
-    ### END SOLUTION
-
-# %% [markdown]
-# Queries and keys have the same width $d_k$, because they meet in a dot product. Values may have another, $d_v$.
-#
-# <details><summary>Hint: which side?</summary>
-#
-# Write the shapes under the letters: (n, d) and (d, d_k). Only one order fits. In many papers tokens are *columns*, and
-# then it is W X. In code, tokens are rows.
-# </details>
-
-# %% nbgrader={"grade": true, "grade_id": "qkv_projections_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
-check.qkv_projections(qkv_projections, points=1)
-### BEGIN HIDDEN TESTS
-from autograder.hidden import qkv_attention as hidden
-check.qkv_projections(qkv_projections, points=1, cases=hidden.qkv_projections)
-### END HIDDEN TESTS
-
-# %% [markdown]
-# ## 2.11 Scaled dot-product attention  ●●○ · 15 min · 4 points
-#
-# So far one query looked at a handful of keys. A layer has $n$ queries and $m$ keys, and wants all $n \cdot m$ scores
-# at once. That is one matrix product (Vaswani et al., 2017, equation 1):
-#
-# $$\operatorname{attention}(Q, K, V) = \operatorname{softmax}\!\left(\frac{Q K^\top}{\sqrt{d}}\right) V$$
-#
-# Here $d$ is the width of queries and keys, called $d_k$ in 2.10. (Papers write $\sqrt{d_k}$.) A layer is there to be
-# trained, so its gradients are checked too.
-#
-# Read it from the inside. Row $i$ of $Q K^\top$ holds query $i$'s score with every key. The softmax turns that row into
-# weights that sum to 1. The product with $V$ mixes the values with those weights.
-#
-# **By hand.** Two keys, $d = 4$, and a query that scores 4 and 2. Divide by $\sqrt 4 = 2$: 2 and 1. The softmax gives
-# 0.73 and 0.27. So the output is 0.73 of the first value and 0.27 of the second.
-#
-# There may be any number of batch axes (or none), and any floating-point dtype, half precision too (where $q \cdot k$
-# fits in). Rows of scores may lie far apart.
-#
-# **Before you write any code:** `Q` is 3×4 and `K` is 5×4. How many numbers does the softmax normalise together, 3 or
-# 5?
-
-# %%
-guess_normalised_together = None  # 3 or 5
-
-# %% [markdown]
-# **Watch it.** Four words with small whole numbers, from the words to the outputs. Step through with the buttons or the
-# arrow keys, and say what comes next before you press. (The same sentence comes back in 03, 04, 06, 08 and 09.)
-
-# %%
-plots.attention_flow()
-
-# %% nbgrader={"grade": false, "grade_id": "scaled_dot_product_attention", "locked": false, "schema_version": 3, "solution": true}
-def scaled_dot_product_attention(
-    q: Float[Tensor, "*batch n d"],
-    k: Float[Tensor, "*batch m d"],
-    v: Float[Tensor, "*batch m d_v"],
-) -> Float[Tensor, "*batch n d_v"]:
-    """softmax(q kᵀ / √d) v for any number of leading axes. Write it without `F.scaled_dot_product_attention`."""
-    ### BEGIN SOLUTION
-    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # (*batch, n, m)
-    return torch.softmax(scores, dim=-1) @ v  # (*batch, n, d_v)
-    ### END SOLUTION
-
-# %% [markdown]
-# <details><summary>Hint 1: which axis?</summary>
-#
-# The scores have shape (…, n, m). Each query shares its attention out over the m keys: which axis is that?
-# </details>
-# <details><summary>Hint 2: transposing with batch axes</summary>
-#
-# `k.T` reverses <i>all</i> axes. You want to swap the last two only.
-# </details>
-# <details><summary>If you see "The size of tensor a must match …"</summary>
-#
-# Print the three shapes. With n ≠ m only one way round fits; that is why the check uses n ≠ m.
-# </details>
-# <details><summary>Hint 3: in words</summary>
-#
-#     scores  = queries times transposed keys, divided by the root of the width
-#     weights = softmax of the scores along the keys
-#     output  = weights times values
-# </details>
-
-# %% nbgrader={"grade": true, "grade_id": "scaled_dot_product_attention_test", "locked": true, "points": 4, "schema_version": 3, "solution": false}
-check.scaled_dot_product_attention(scaled_dot_product_attention, points=4)
-### BEGIN HIDDEN TESTS
-from autograder.hidden import qkv_attention as hidden
-check.scaled_dot_product_attention(scaled_dot_product_attention, points=4, cases=hidden.scaled_dot_product_attention)
-### END HIDDEN TESTS
-
-# %% [markdown]
-# <details><summary>Three or five?</summary>
-#
-# Five. The scores are 3×5, and a row holds one query's scores with all five keys. The softmax makes that row sum to 1,
-# three times over.
-# </details>
-#
-# **See it.** "The cat is", with weights chosen by hand. Each token is a one-hot vector. The query of *is* points at the
-# key of *cat*: a verb looks for its subject. The other two ask for nothing, so they look at all words alike.
-
-# %%
-x, w_k = torch.eye(3), torch.eye(3)                              # tokens The, cat, is
-w_q = torch.tensor([[0.0, 0, 0], [0, 0, 0], [0, 4, 0]])          # only "is" asks, and it asks for "cat"
-d = w_k.shape[1]                                                 # the width (that there are 3 tokens too is chance)
-plots.attention_map(torch.softmax((x @ w_q) @ (x @ w_k).T / math.sqrt(d), dim=-1), ["The", "cat", "is"])
-
-# %% [markdown]
 # ## 2.12 Attention does not know the order  ●●○ · 15 min · 1 point
 #
-# Shuffle the tokens of a sentence, and what happens to the output of self-attention? Let $P$ be a permutation matrix
-# (your function may rely on that): $P X$ has the rows of $X$ in another order. Measure by how much a layer's answer to
-# the shuffled tokens differs from the shuffled answer:
+# Shuffle the tokens of a sentence, and what happens to the output of self-attention? Let $P$ be a permutation matrix:
+# $P X$ has the rows of $X$ in another order. Measure how much a layer's answer to the shuffled tokens differs from the
+# shuffled answer:
 #
 # $$\text{gap} = \max \lvert\, \mathrm{layer}(P X) - P\,\mathrm{layer}(X) \,\rvert$$
 #
-# A layer with gap 0 for every $P$ is **permutation-equivariant**. Return the gap, a tensor or a plain number, as it
-# comes out: whoever reads it decides what is small enough to be rounding.
+# A layer with gap 0 for every $P$ is **permutation-equivariant**. Return the gap itself; don't round or threshold it.
 #
 # **Predict:** is the gap of self-attention 0, apart from rounding? And if a position is added to every token first?
 
@@ -764,7 +824,11 @@ guess_gap = None  # "0" or "more"
 guess_gap_with_positions = None  # "0" or "more"
 
 # %% nbgrader={"grade": false, "grade_id": "permutation_equivariance", "locked": false, "schema_version": 3, "solution": true}
-def permutation_gap(layer, x: Float[Tensor, "n d"], p: Float[Tensor, "n n"]) -> Float[Tensor, ""]:
+def permutation_gap(
+    layer,
+    x: Float[Tensor, "n d"],
+    p: Float[Tensor, "n n"],
+) -> Float[Tensor, ""]:
     """max |layer(P X) − P layer(X)|. `layer` is a function from (n, d) to (n, d)."""
     ### BEGIN SOLUTION
     return (layer(p @ x) - p @ layer(x)).abs().max()
@@ -774,6 +838,11 @@ def permutation_gap(layer, x: Float[Tensor, "n d"], p: Float[Tensor, "n n"]) -> 
 # <details><summary>Hint: from which side?</summary>
 #
 # A matrix on the left of X mixes its rows, one on the right mixes its columns. Rows are tokens.
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - `layer` is any function from $(n, d)$ to $(n, d)$, and `p` is always a permutation matrix.
+# - A tensor or a plain number, as it comes out.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "permutation_equivariance_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
@@ -837,8 +906,7 @@ plots.permutation_gaps(permutation_gap, {
 #
 # A layer of self-attention and a dense layer both let every output depend on every input. Count what each has to learn,
 # and how many weights attention has to compute, for $n$ tokens of width $d$, with one head and no projection of the
-# output (both come in unit 04). Return whole numbers (`int`), exact to the last digit, by formulas: at the sizes of
-# real models no memory holds the dense layer.
+# output (both come in unit 04):
 #
 # 1. the learned **weights** of the three projections (each $d \to d$),
 # 2. their learned **biases**,
@@ -852,10 +920,18 @@ plots.permutation_gaps(permutation_gap, {
 
 # %% nbgrader={"grade": false, "grade_id": "parameter_counts", "locked": false, "schema_version": 3, "solution": true}
 def parameter_counts(n: int, d: int) -> tuple[int, int, int, int, int]:
-    """QKV weights, QKV biases, attention weights, dense weights, dense biases, for n tokens of width d."""
+    """Five counts for n tokens of width d: QKV weights, QKV biases, attention weights,
+    dense weights, dense biases."""
     ### BEGIN SOLUTION
     return 3 * d**2, 3 * d, n**2, (n * d) ** 2, n * d
     ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>What exactly is checked</summary>
+#
+# - Whole numbers, exact to the last digit, at real sizes too: formulas, no layers (no machine holds that dense layer),
+#   and no floats, which keep 16 digits.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "parameter_counts_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.parameter_counts(parameter_counts, points=2)
@@ -868,17 +944,16 @@ check.parameter_counts(parameter_counts, points=2, cases=hidden.parameter_counts
 # With $n = 1000$ and $d = 512$ the dense layer would need $2.6 \cdot 10^{11}$ weights, and would work for sentences of
 # exactly 1000 tokens. The projections need 786,432, and work for any length. What attention must *compute* instead is
 # $n^2$ weights, again for every input.
-#
+
+# %% [markdown]
 # ## 2.14 The same output from other weights  ●●● · 25 min · 2 points
 #
 # Attention maps make good pictures, and it is tempting to read them as reasons. Whether that is justified was hotly
 # disputed (Jain & Wallace, 2019: no; Wiegreffe & Pinter, 2019: not so fast). You can build one of the facts behind it
 # yourself: with more keys than dimensions, many different weights give the *same* output (Brunner et al., 2020).
 #
-# Given weights $\alpha$ (each at least 0.001) and values $V$ (entries below 10 in size; some may be equal) with
-# $n \ge d + 2$ rows, find **other** weights $\alpha'$ that are a valid distribution (none negative, but for rounding
-# below $10^{-6}$; sum 1) with $\alpha' V = \alpha V$ to within 0.001. Some weight must have changed by more than
-# 0.0001, however many there are.
+# Given weights $\alpha$ and values $V$ with $n \ge d + 2$ rows, find **other** weights $\alpha'$, none negative and
+# with sum 1, for which $\alpha' V = \alpha V$.
 #
 # Move from $\alpha$ along a direction $z$ that changes neither output nor sum: $z V = 0$ keeps the output,
 # $\sum_i z_i = 0$ keeps the sum. These are $d + 1$ equations for $n$ unknowns, so there is a solution as soon as
@@ -888,8 +963,11 @@ check.parameter_counts(parameter_counts, points=2, cases=hidden.parameter_counts
 # $\sum z = 0$ and $zV = 1 - 4 + 3 = 0$. So ½, 0, ½ gives 2 as well. Which key "mattered"?
 
 # %% nbgrader={"grade": false, "grade_id": "same_output_other_weights", "locked": false, "schema_version": 3, "solution": true}
-def same_output_other_weights(weights: Float[Tensor, "n"], values: Float[Tensor, "n d"]) -> Float[Tensor, "n"]:
-    """Other attention weights (not negative, sum 1) with the same output. n ≥ d + 2, each weight at least 0.001."""
+def same_output_other_weights(
+    weights: Float[Tensor, "n"],
+    values: Float[Tensor, "n d"],
+) -> Float[Tensor, "n"]:
+    """Other attention weights (none negative, sum 1) with the same output. n ≥ d + 2."""
     ### BEGIN SOLUTION
     constraints = torch.cat([values, torch.ones(len(values), 1)], dim=1)  # (n, d + 1): z is orthogonal to each column
     direction = torch.linalg.svd(constraints.T.double()).Vh[-1]  # the last right singular vector: in the null space
@@ -907,6 +985,13 @@ def same_output_other_weights(weights: Float[Tensor, "n"], values: Float[Tensor,
 # <details><summary>Hint 2: how far?</summary>
 #
 # Weight i reaches 0 after a step of α_i / −z_i, for the i with z_i &lt; 0. Go half of the shortest such way.
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - float32. Each given weight is at least 0.001, values are below 10 in size, and some may be equal.
+# - The output is the same to within 0.001, the sum is 1 to within 0.0001, and no weight is negative (apart from
+#   rounding, $10^{-6}$).
+# - At least one weight differs by more than 0.0001.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "same_output_other_weights_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
@@ -937,7 +1022,7 @@ plots.two_explanations(same_output_other_weights, torch.softmax(torch.randn(8), 
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "same_output_other_weights_why", "locked": false, "points": 1, "schema_version": 3, "solution": true}
 # The layer's output is all that the rest of the model sees, and many sets of weights give that very output, some with
-# another favourite word. So a large weight doesn't show that the word was *needed*. It does say how this output was put
+# another favorite word. So a large weight doesn't show that the word was *needed*. It does say how this output was put
 # together. And the argument has a limit: the model can't choose any weights it likes, they come from its queries and
 # keys, and perhaps no setting of them gives α′ on this input. To claim a reason, change something (remove the word,
 # perturb its value) and see whether the decision changes.
@@ -946,7 +1031,7 @@ plots.two_explanations(same_output_other_weights, torch.softmax(torch.randn(8), 
 # ## 2.15 Why the same width?  ●○○ · 5 min · 1 point
 #
 # In a Transformer the output of an attention layer has the same shape as its input: $n$ tokens of width $d$. Nothing in
-# the formula of 2.11 demands it, since $d_v$ could be anything. Give two reasons why it is made so.
+# the formula of 2.5 demands it, since $d_v$ could be anything. Give two reasons for doing it this way.
 #
 # <!-- BEGIN MARK SCHEME -->
 # **Mark scheme (1 point).** ½ point for each of two of these, or another good reason:
@@ -964,18 +1049,18 @@ plots.two_explanations(same_output_other_weights, torch.softmax(torch.randn(8), 
 # %% [markdown]
 # ## What you guessed, and what came out
 #
-# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one:
-# there is something to explain.
+# Nothing here is graded, and nothing happens if a guess is missing. A wrong guess is the more useful kind: it leaves you
+# something to explain.
 
 # %%
 from helpers.measuring.guesses import guesses
 
 guesses({
     "2.2 The query is twice as long: the largest weight …": (guess_longer_query, "rises"),
-    "2.5 Does the sum of two keys share attention equally?": (guess_sum_of_keys, "no"),
-    "2.7 The entropy without the scale, as d grows, …": (guess_entropy_without_scale, "falls"),
-    "2.7 The entropy with the scale …": (guess_entropy_with_scale, "stays"),
-    "2.11 Q is 3×4 and K is 5×4: numbers that the softmax normalises together": (guess_normalised_together, 5),
+    "2.9 Does the sum of two keys share attention equally?": (guess_sum_of_keys, "no"),
+    "2.6 The entropy without the scale, as d grows, …": (guess_entropy_without_scale, "falls"),
+    "2.6 The entropy with the scale …": (guess_entropy_with_scale, "stays"),
+    "2.5 Q is 3×4 and K is 5×4: numbers that the softmax normalizes together": (guess_normalized_together, 5),
     "2.12 The gap of self-attention": (guess_gap, "0"),
     "2.12 The gap with positions added": (guess_gap_with_positions, "more"),
 })
@@ -983,12 +1068,13 @@ guesses({
 # %% [markdown]
 # ## What you have now
 #
-# - **softmax** shares 1 out among scores; only differences count; subtract the maximum.
-# - **Attention** is $\operatorname{softmax}(QK^\top/\sqrt d)\,V$: two matrix products with a softmax in between. Rows
-#   are queries, columns are keys.
-# - $\sqrt d$, because a dot product of $d$ independent terms has variance $d$, and a saturated softmax has no gradient.
+# - **softmax** divides 1 among the scores; only differences count; subtract the maximum.
+# - **Attention** is $\operatorname{softmax}(QK^\top/\sqrt{d_k})\,V$: two matrix products with a softmax in between.
+#   Rows are queries, columns are keys.
+# - $\sqrt{d_k}$, because a dot product of $d$ independent terms has variance $d$, and a saturated softmax has no
+#   gradient.
 # - Attention treats its tokens as a **set**. Order must be added (unit 05) or enforced by a mask (unit 03).
-# - The weights say how an output was mixed, and not by themselves why.
+# - The weights say how an output was mixed, but by themselves not why.
 #
 # **Read more**
 #
@@ -1004,7 +1090,7 @@ guesses({
 #   Explanation*: read both, in this order.
 #
 # **Next:** in unit 03 some keys become forbidden. It changes one line of your `scaled_dot_product_attention`, and makes
-# it possible to train on all positions of a text at once.
+# it possible to train on all positions of a text at once. (And a query with *no* key left: what is its softmax?)
 
 # %% [markdown]
 # ## Where you stand

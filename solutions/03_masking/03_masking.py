@@ -325,7 +325,7 @@ plots.renormalising_error(mask_then_renormalise, [torch.float16, torch.bfloat16,
 # **By hand.** The first row has one key: its weight is 1, whatever its score is. So the first output *is* the first
 # value.
 #
-# **Watch it.** The four words of 2.11, with a mask. Before you press: what becomes of the weight that “drink” gave to
+# **Watch it.** The four words of 2.5, with a mask. Before you press: what becomes of the weight that “drink” gave to
 # “milk”?
 
 # %%

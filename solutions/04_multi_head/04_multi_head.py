@@ -145,7 +145,7 @@ check.merge_heads(merge_heads, points=1, cases=hidden.merge_heads)
 # The mask is boolean, `True` = may attend, and holds for every head. Each row allows at least one key.
 #
 # **By hand.** With $d = 512$ and $h = 8$, the scores of a head are dot products of $d_h = 64$ terms. Their spread is
-# $\sqrt{64} = 8$ (section 2.7). What would dividing by $\sqrt{512} = 22.6$ do to it? The spread would be 0.35 instead
+# $\sqrt{64} = 8$ (section 2.6). What would dividing by $\sqrt{512} = 22.6$ do to it? The spread would be 0.35 instead
 # of 1, and all heads would look everywhere.
 #
 # A loop over the heads is slow, but unambiguous: the next exercise must give the same. (The loop is only a suggestion.)
@@ -153,7 +153,7 @@ check.merge_heads(merge_heads, points=1, cases=hidden.merge_heads)
 # **Not allowed:** PyTorch's own attention (`F.scaled_dot_product_attention`, `nn.MultiheadAttention`,
 # `flex_attention`). Write it out.
 #
-# **Watch it.** The four words of 2.11 again. Head 0 is what you know; head 1 reads other features of the same words.
+# **Watch it.** The four words of 2.5 again. Head 0 is what you know; head 1 reads other features of the same words.
 
 # %%
 plots.two_heads_flow()
@@ -184,7 +184,7 @@ def multi_head_loop(
 # %% [markdown]
 # <details><summary>Hint 1: what you have already</summary>
 #
-# The body of the loop is 2.11 with a mask. What comes after the loop is one concatenation and one product.
+# The body of the loop is 2.5 with a mask. What comes after the loop is one concatenation and one product.
 # </details>
 # <details><summary>Hint 2: which axis do the heads share?</summary>
 #

@@ -52,7 +52,7 @@ plots.model_map()
 # %% [markdown]
 # ## 5.1 Positions as digits  ●○○ · 5 min · 1 point
 #
-# Shuffle the tokens, and attention shuffles its outputs (2.10). So each token must be told where it stands, in a row of
+# Shuffle the tokens, and attention shuffles its outputs (2.12). So each token must be told where it stands, in a row of
 # $d$ numbers. The first idea is the oldest: write the position in base 2. Column 0 is the *last* digit. It changes at
 # every position. Column 1 changes at every second one, column $i$ every $2^i$ positions. There may be many positions;
 # $d$ is at most 60, so that $2^d$ is still an int64. Digits may be floats or whole numbers.

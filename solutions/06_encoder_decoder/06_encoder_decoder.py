@@ -149,7 +149,7 @@ guess_cross_attention_causal = None  # "yes" or "no" (quotes included)
 # they hide. Gradients flow back through `x` and through the memory: that is how the encoder learns. The rules of 6.1
 # hold here too.
 #
-# **Watch it.** The four words of 2.11 are the source now, and an Esperanto sentence is written. Each word that was read
+# **Watch it.** The four words of 2.5 are the source now, and an Esperanto sentence is written. Each word that was read
 # asks for the next one.
 
 # %%

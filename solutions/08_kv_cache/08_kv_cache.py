@@ -166,7 +166,7 @@ check.new_operations(new_operations, points=1, cases=hidden.new_operations)
 # the lengths yourself, because PyTorch doesn't always complain: one token written past the end vanishes without an
 # error.
 #
-# **Watch it.** The four words of 2.11 arrive one at a time. Follow `length`, and compare the weights at the end with
+# **Watch it.** The four words of 2.5 arrive one at a time. Follow `length`, and compare the weights at the end with
 # those of 3.6.
 
 # %%

@@ -375,7 +375,7 @@ plots.tile_walk()
 # Output: $44.38 / 1.203 = 36.88$. The softmax of the four scores is 0.015, 0.112, 0.041, 0.831, and the mixture
 # $0.15 + 2.25 + 1.24 + 33.24 = 36.88$.
 #
-# **Watch it.** The four words of 2.11, in tiles of 2 × 2. In the second tile of each row, check the factor by hand.
+# **Watch it.** The four words of 2.5, in tiles of 2 × 2. In the second tile of each row, check the factor by hand.
 
 # %%
 plots.tiles_flow()

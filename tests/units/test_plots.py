@@ -51,7 +51,7 @@ def test_unit_02_draws(draw, monkeypatch):
 
 def test_a_picture_waits_for_its_exercise(capsys):
     plots.jacobians(unsolved, {"here": [0.0, 1.0]})
-    assert "needs your answer to exercise 2.9" in capsys.readouterr().out
+    assert "needs your answer to exercise 2.11" in capsys.readouterr().out
 
 
 def test_labels_stay_apart_and_as_near_to_their_lines_as_that_allows():

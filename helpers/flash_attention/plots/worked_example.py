@@ -16,7 +16,7 @@ BLOCK = 2
 
 
 def tiles_flow() -> None:
-    """The sentence of 2.11 through attention in tiles, as a film: scores, running maximum and sum, accumulator."""
+    """The sentence of 2.5 through attention in tiles, as a film: scores, running maximum and sum, accumulator."""
     play(_film())
 
 
@@ -155,6 +155,6 @@ class Flow:
     def _end(self) -> str:
         difference = (self.states[-1].out - self.exact).abs().max().item()
         return (
-            f"All {len(WORDS)} outputs are those of 2.11 (largest difference: {difference:.0e}), and never were "
+            f"All {len(WORDS)} outputs are those of 2.5 (largest difference: {difference:.0e}), and never were "
             f"more than {BLOCK} × {BLOCK} scores there."
         )

@@ -15,7 +15,7 @@ CAPACITY = 6
 
 
 def cache_flow() -> None:
-    """The sentence of 2.11 word by word through attention with a cache, as a film: slots fill, `length` moves, a row of
+    """The sentence of 2.5 word by word through attention with a cache, as a film: slots fill, `length` moves, a row of
     weights a word."""
     play(_film())
 

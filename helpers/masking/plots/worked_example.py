@@ -15,7 +15,7 @@ WORD, LATER = WORDS.index("drink"), WORDS.index("milk")
 
 
 def causal_flow() -> None:
-    """The sentence of 2.11 through causal attention, as a film: scores, mask, weights, outputs."""
+    """The sentence of 2.5 through causal attention, as a film: scores, mask, weights, outputs."""
     play(_film())
 
 
@@ -45,7 +45,7 @@ class Flow:
             "q": Table(2.1, 1.8, self.q, "Q: looks for", QUERY, head.axes, WORDS),
             "k": Table(5.3, 1.8, self.k, "K: offers", KEY, head.axes),
             "v": Table(8.5, 1.8, self.v, "V: gives", VALUE, "12"),
-            "free": Table(13.1, 1.8, self.free, "without a mask (2.11)", WEIGHT, WORDS, shade=True),
+            "free": Table(13.1, 1.8, self.free, "without a mask (2.5)", WEIGHT, WORDS, shade=True),
             "scaled": Table(2.1, 8.2, self.scaled, "scores QKᵀ / √2", WEIGHT, WORDS, WORDS),
             "masked": Table(7.6, 8.2, self.masked, "masked", WEIGHT, WORDS, first=1, last=1),
             "weights": Table(
@@ -63,7 +63,7 @@ class Flow:
 
     def _scores(self) -> tuple[str, Marks]:
         said = (
-            f"The scores of 2.11. There “{WORDS[WORD]}” looks at “{WORDS[LATER]}”, with weight "
+            f"The scores of 2.5. There “{WORDS[WORD]}” looks at “{WORDS[LATER]}”, with weight "
             f"{self.free[WORD, LATER]:.2f}. A model that writes has not written “{WORDS[LATER]}” yet."
         )
         return said, {"free": [(WORD, LATER)]}

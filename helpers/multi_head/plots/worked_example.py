@@ -17,7 +17,7 @@ WORD, WHAT, WHO = WORDS.index("drink"), WORDS.index("milk"), WORDS.index("cats")
 
 
 def two_heads_flow() -> None:
-    """The sentence of 2.11 through a layer with two heads, a film: the cut, a map a head, heads side by side, W_O."""
+    """The sentence of 2.5 through a layer with two heads, a film: the cut, a map a head, heads side by side, W_O."""
     play(_film())
 
 
@@ -91,14 +91,14 @@ class Flow:
 
     def _cut(self) -> tuple[str, Marks]:
         said = (
-            "Cut them into two heads of two. Head 0 has the queries, keys and values of 2.11. Nothing was computed "
+            "Cut them into two heads of two. Head 0 has the queries, keys and values of 2.5. Nothing was computed "
             "for the cut."
         )
         return said, {"q0": [...], "k0": [...], "v0": [...]}
 
     def _first(self) -> tuple[str, Marks]:
         said = (
-            f"Head 0 is the attention of 2.11: “{WORDS[WORD]}” looks at “{WORDS[WHAT]}”, at what is drunk "
+            f"Head 0 is the attention of 2.5: “{WORDS[WORD]}” looks at “{WORDS[WHAT]}”, at what is drunk "
             f"({self.weights[0, WORD, WHAT]:.2f})."
         )
         return said, {"q0": [WORD], "k0": [WHAT], "w0": [(WORD, WHAT)]}

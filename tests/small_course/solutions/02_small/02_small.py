@@ -20,6 +20,12 @@ def softmax(x, dim):
     return e / e.sum(dim=dim, keepdim=True)
     ### END SOLUTION
 
+# % [markdown]
+# <details><summary>What exactly is checked</summary>
+#
+# - Any shape and any `dim`.
+# </details>
+
 # %% nbgrader={"grade": true, "grade_id": "softmax_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.softmax(softmax, points=2)
 ### BEGIN HIDDEN TESTS
@@ -36,6 +42,12 @@ def attend(query, keys, values):
     ### BEGIN SOLUTION
     return torch.softmax(keys @ query, dim=0) @ values
     ### END SOLUTION
+
+# % [markdown]
+# <details><summary>What exactly is checked</summary>
+#
+# - One query, any number of keys.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "attend_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
 check.attend(attend, points=3)
@@ -54,6 +66,12 @@ def two_word_example():
     first = 1 / (1 + math.exp(-2))
     return first, 1 - first
     ### END SOLUTION
+
+# % [markdown]
+# <details><summary>What exactly is checked</summary>
+#
+# - Both weights, to within 0.01.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "two_word_example_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.two_word_example(two_word_example, points=1)
