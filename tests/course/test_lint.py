@@ -163,6 +163,29 @@ def test_points_and_numbers_in_the_text_are_those_of_the_cells(fresh_course, old
 
 
 @pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("What exactly is checked</summary>\n#\n# - Any shape", "Terms</summary>\n#\n# - Any", "one fold, the last of"),
+        ("any `dim`.\n# </details>\n", "any `dim`.\n# </details>\n#\n# And more.\n", "one fold, the last of its cell"),
+        ("# - Any shape and any `dim`.\n", "# Any shape.\n", "has 0 lines that begin with `- `; write 1 to 8"),
+        ("# - Any shape", 8 * "# - Any.\n" + "# - Any shape", "has 9 lines that begin with `- `"),
+        ('"""Softmax over one axis."""', f'"""{90 * "x"}"""', "a line of the stub has 100 columns"),
+        ("# Why must", "# Softmax normalises. Why must", "“normalises”: American spelling has -ize"),
+        ("# Why must", "# In 2.1 it is so, in 2.2 alone. Why must", "“in 2.2 alone”: English says `only in 2.5`"),
+        ("# Why must", "# It holds 8 bytes a token. Why must", "“bytes a token”: say `per`"),
+    ],
+)
+def test_terms_stand_in_their_fold_and_words_are_american(fresh_course, old, new, says):
+    problems = _lint(fresh_course, old, new)
+    assert len(problems) == 1 and says in problems[0], problems
+
+
+def test_a_long_line_of_the_answer_and_code_in_the_text_are_let_alone(fresh_course):
+    assert _lint(fresh_course, "    e = (x", f"    # {90 * 'x'}\n    e = (x") == []
+    assert _lint(fresh_course, "# Why must", "# `normalised` $colour$ Why must") == []
+
+
+@pytest.mark.parametrize(
     ("row", "says"), [("| x | 9 |", ""), ("| x | 7 |", "README.md says 7"), ("", "has no row for it")]
 )
 def test_the_points_in_the_table_of_the_readme(fresh_course, row, says):

@@ -20,7 +20,7 @@ def softmax(x, dim):
     return e / e.sum(dim=dim, keepdim=True)
     ### END SOLUTION
 
-# % [markdown]
+# %% [markdown]
 # <details><summary>What exactly is checked</summary>
 #
 # - Any shape and any `dim`.
@@ -43,7 +43,7 @@ def attend(query, keys, values):
     return torch.softmax(keys @ query, dim=0) @ values
     ### END SOLUTION
 
-# % [markdown]
+# %% [markdown]
 # <details><summary>What exactly is checked</summary>
 #
 # - One query, any number of keys.
@@ -67,7 +67,7 @@ def two_word_example():
     return first, 1 - first
     ### END SOLUTION
 
-# % [markdown]
+# %% [markdown]
 # <details><summary>What exactly is checked</summary>
 #
 # - Both weights, to within 0.01.
