@@ -42,7 +42,8 @@ def film(
 
     described: what the film shows, for those who can't see it. milliseconds: how long a frame stays when the film
         plays.
-    still: the frame (its number) that stands there where scripts don't run. The figure is closed."""
+    still: the frame (its number) with which the film opens, and which stands there where scripts don't run. The figure
+        is closed."""
     with plt.rc_context({"figure.autolayout": False}):  # nothing may move from frame to frame
         made = [(draw(frame), _picture(figure)) for frame in frames]
     plt.close(figure)
@@ -52,6 +53,7 @@ def film(
         described=escape(described),
         width=round(figure.get_figwidth() * CSS_DPI),
         still=pictures[still],
+        opens_with=still % len(pictures),
         caption=escape(captions[still]),
         pictures=_script(pictures),
         captions=_script(captions),

@@ -29,12 +29,9 @@ def table(notebook: NotebookNode) -> str:
         return ""
     minutes, points = sum(row[1] for row in rows), sum(row[2] for row in rows)
     lines = [f"| {title} | {'' if not some else some} | {worth:g} |" for title, some, worth in rows]
-    summary = (
-        f"Sections, minutes and points, questions in words included (together about {_time(minutes)} and {points:g} "
-        f"points)"
-    )
+    summary = f"What is in it: {len(rows)} sections and questions, about {_time(minutes)}, {points:g} points"
     head = "| section | minutes | points |\n|---|---:|---:|"
-    return "\n".join([f"<details><summary>{summary}</summary>\n", head, *lines, "</details>"])
+    return "\n".join([f"<details><summary>{summary}</summary>\n", head, *lines, "</details>\n<br>"])
 
 
 def problems(notebook: NotebookNode) -> Iterator[str]:

@@ -104,8 +104,8 @@ def test_a_build_touches_no_gradebook(course):
 
 def test_the_first_cell_lists_sections_minutes_and_points_as_headings_and_cells_have_them(course):
     intro = notebooks.read(course.released(UNIT)).cells[0].source
-    assert "together about 20 min and 9 points" in intro and "| 2.2 Attend | 5 | 3 |" in intro
-    assert "<details>" not in course.source(UNIT).read_text()
+    assert "4 sections and questions, about 20 min, 9 points" in intro and "| 2.2 Attend | 5 | 3 |" in intro
+    assert "What is in it" not in course.source(UNIT).read_text()
 
 
 def test_a_written_question_has_a_row_of_its_own_so_that_no_section_seems_to_cost_more_than_its_heading_says(course):

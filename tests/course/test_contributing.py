@@ -48,7 +48,8 @@ def test_the_vocabulary_is_that_of_the_engine():
 
 
 def test_the_example_is_what_stands_in_the_files():
-    diff = re.search(r"```diff\n(.*?)\n```", TEXT, re.DOTALL)[1]
+    text = (ROOT / "docs" / "example_exercise.md").read_text(encoding="utf-8")
+    diff = re.search(r"```diff\n(.*?)\n```", text, re.DOTALL)[1]
     for part in re.split(r"^--- (?=\S+\.)", diff, flags=re.MULTILINE)[1:]:
         name, *lines = part.split("\n")
         there = set((ROOT / name).read_text(encoding="utf-8").split("\n"))
