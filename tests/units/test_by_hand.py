@@ -112,7 +112,7 @@ def layer_norm(*x):
         ("08", "= {:,} bytes, half a megabyte", (2 * 32 * 32 * 128 * 2,)),
         (
             "08",
-            "Llama 2 7B needs most, {:.0f} kB a token, and Mistral 7B least, {:.0f} kB",
+            "Llama 2 7B needs most, {:.0f} kB per token, and Mistral 7B least, {:.0f} kB",
             (2 * 32 * 32 * 128 * 2 / 1e3, 2 * 32 * 8 * 128 * 2 / 1e3),
         ),
         (
@@ -192,7 +192,7 @@ assert local_flops(3600, 32, 8) < linear_flops(3600, 32)
         ("07", "The A100's ridge is at {:.0f} FLOPs per byte", (a100.ridge,)),
         ("07", "{:.1f} GB a layer, and {:.0f} GB for all 96", (activations / 1e9, 96 * activations / 1e9)),
         ("07", "For GPT-2 small that is {:.0f} against {:.0f} million", (12 * 12 * 768**2 / 1e6, 124_439_808 / 1e6)),
-        ("08", "For a text of 1000 tokens that is {:,} a layer", (sum(range(1000)),)),
+        ("08", "For a text of 1000 tokens that is {:,} per layer", (sum(range(1000)),)),
         ("08", "as many as {} groups", (576 / (2 * 128),)),
         ("08", "these are {:.0f} times fewer (32,768 / 576)", (2 * 128 * 128 / 576,)),
         ("08", "ten times as many as Llama 2 7B, and needs {:.0f} kB", (2 * 80 * 8 * 128 * 2 / 1e3,)),
