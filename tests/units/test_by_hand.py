@@ -203,7 +203,7 @@ assert local_flops(3600, 32, 8) < linear_flops(3600, 32)
         ("10", "$4096/257$: about {:.0f} times fewer", (4096 / 257,)),
         ("10", "After {} tokens: the state has", (next(n for n in range(100) if 2 * 64 * n > 64 * 64 + 64),)),
         ("10", "$7 + {:.2f} \\cdot 6 + {:.2f} \\cdot 2 = {:.1f}$", (0.8**2, 0.8**4, 7 + 0.8**2 * 6 + 0.8**4 * 2)),
-        ("10", "its {} slots a token are fewer than the {} rows of a state", (2 * 8 + 1, 32)),
+        ("10", "its {} slots per token are fewer than the {} rows of a state", (2 * 8 + 1, 32)),
         ("10", "$50{{,}}000 \\cdot 514 + 50{{,}}000 = {:.0f}$ million pairs", ((50_000 * 514 + 50_000) / 1e6,)),
         (
             "10",
