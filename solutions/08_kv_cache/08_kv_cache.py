@@ -240,7 +240,7 @@ class KVCache:
 # <details><summary>What exactly is checked</summary>
 #
 # - What `append` returns, and `length` after it. How the room lies in memory, and what else the object has, is up to
-#   you.
+#   you. Views from earlier calls aren't looked at again.
 # - float32, float64 and float16. The tokens may have another dtype than the room: keys and values come back in the
 #   room's.
 # - After an `append` the caller writes other numbers into `k` and `v`: the cache must not change.
@@ -258,8 +258,8 @@ check.KVCache(KVCache, points=3, cases=hidden.KVCache)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Measure it.** A small Transformer (2 layers, $d = 64$), with your class as the cache of every layer, and without
-# any. The FLOPs are counted while PyTorch runs. The lines above the picture say how each cost grows, as exponents $p$
+# **Measure it.** A small Transformer (2 layers, $d = 64$), with your class as the cache of every layer, and without a
+# cache. The FLOPs are counted while PyTorch runs. The lines above the picture say how each cost grows, as exponents $p$
 # fitted to cost $\approx c \cdot n^p$.
 #
 # **Predict first:** for one token, what is the exponent of the products with weights, with a cache and without? And
@@ -364,7 +364,7 @@ def decode_step(
 #
 # - Texts in chunks of any sizes, $m = 0$ and $n = 1$ included. Each call gets the keys and values that your last one
 #   returned.
-# - $h$ divides $d$, and $d_h$ is even. float32 and float64. Scores may be in the thousands.
+# - $h$ divides $d$, and $d_h$ is even. float32 and float64. Scores may be very large, up to about 100,000.
 # - PyTorch's own attention functions may be called.
 # </details>
 
@@ -468,7 +468,7 @@ def change_of_old_outputs(
 # <details><summary>What exactly is checked</summary>
 #
 # - `layer` is any function from $(n, d)$ to $(n, d)$. float32 and float64.
-# - A layer may return its very input: change no output of it in place.
+# - A layer may return its very input: change no output of it in place. It never hands out one buffer twice.
 # - A tensor without axes, or a plain number.
 # </details>
 
@@ -617,8 +617,8 @@ plots.cache_over_context(cache_bytes)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# Llama 2 7B needs most, 524 kB per token, and Mistral 7B least, 131 kB. The number of parameters doesn't decide it:
-# Llama 3 70B has ten times as many as Llama 2 7B, and needs 328 kB.
+# Llama 2 7B needs the most, 524 kB per token, and Mistral 7B the least, 131 kB. The number of parameters doesn't decide
+# it: Llama 3 70B has ten times as many as Llama 2 7B, and needs 328 kB.
 # </details>
 #
 # A line is dotted where the context is longer than the model was released for. Mistral's line stops rising at 4,096
@@ -669,7 +669,7 @@ def grouped_decode_step(
 #
 # - Texts in chunks of any sizes, $m = 0$ and $n = 1$ included. Each call gets the keys and values that your last one
 #   returned.
-# - $h_{kv}$ divides $h$, and may be 1 or $h$. float32 and float64, with scores of moderate size.
+# - $h_{kv}$ divides $h$, and may be 1 or $h$. float32 and float64, with scores below 100.
 # - PyTorch's own attention functions may be called.
 # </details>
 
@@ -778,7 +778,8 @@ def latent_attention(
 # </details>
 # <details><summary>What exactly is checked</summary>
 #
-# - float32 and float64. Scores may be in the thousands, $m$ may be 0, and $h\,d_h$ need not be $d$.
+# - float32 and float64. Scores may be very large, in the hundreds of thousands. $m$ may be 0, and $h\,d_h$ need not be
+#   $d$.
 # - No `F.scaled_dot_product_attention` or other ready-made attention.
 # - Counted with 300 or 400 tokens and $d_c < h\,d_h/2$: no tensor half as large as the keys of all tokens and heads.
 #   The latents are smaller than that.
@@ -995,7 +996,8 @@ def quantized_bytes(b: int, h: int, n: int, d_h: int, size: int) -> int:
 # </details>
 # <details><summary>What exactly is checked</summary>
 #
-# - float32 and float64. The codes are `torch.int8`, and the scales have the shapes of the type hints.
+# - float32 and float64; a scale may have either dtype. The codes are `torch.int8`, and the scales have the shapes of
+#   the type hints.
 # - A code times its scale is within half a step of the input, and the largest entry of each channel (of keys) or token
 #   (of values) has the code ±127.
 # - Every scale is positive. No maximum but 0 is so small that its 127th part becomes 0.

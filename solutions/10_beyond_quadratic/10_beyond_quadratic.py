@@ -23,12 +23,12 @@
 # - predict the cost of each, count it, measure it, and choose.
 #
 # **How to work.** For each kind of attention: predict how it grows, write it, and let the check count what it really
-# does. A right output that comes too dear earns half of the points at most: a hidden $n \times n$ matrix is found, on
+# does. A right output that comes too dear earns at most half of the points: a hidden $n \times n$ matrix is found, on
 # texts much longer than any window. You have about 3½ hours, and 25 points to earn.
 #
 # **For all functions here:** where there is a softmax, scores may be in the tens of thousands, above 0 and below, so
-# mask with $-\infty$. Gradients are checked in all exercises but 10.8, in float64. PyTorch's own attention may be
-# called.
+# mask with $-\infty$. Gradients are checked in all exercises but 10.8, in float64, for texts of several tokens.
+# PyTorch's own attention may be called.
 #
 # **Letters.** Besides $n$, $m$, $d$ and $d_v$: $w$ neighbors on each side, $g$ global tokens, $r$ summaries, $\gamma_t$
 # what is left after a step, $\beta_t$ how much of a correction is written. In 10.3 a query has $c$ slots; from 10.5 on
@@ -226,7 +226,7 @@ check.global_local(global_local_attention, points=3, cases=hidden.global_local)
 #
 # <details><summary>Your prediction</summary>
 #
-# $2\,g\,n$, nearly, so about 16,000: each of the $n - g$ other tokens has $g$ slots more, and each of the $g$ global
+# $2\,g\,n$, nearly, so about 16,000: each of the $n - g$ other tokens has $g$ more slots, and each of the $g$ global
 # tokens has $n$ instead of $2w + 1$.
 # </details>
 
@@ -574,8 +574,8 @@ def chunked_linear_attention(
 # <details><summary>What exactly is checked</summary>
 #
 # - The three functions share the points equally. float32 and float64.
-# - Entries of `q` and `k` lie within about ±10 in float32 and ±15 in float64. (Further down $\operatorname{elu}(x) + 1$
-#   is rounded, in float32 to exactly 0 from about $-17$ on.)
+# - Entries of `q` and `k` lie between about −15 and 15, in float32 seldom beyond ±10. (Further down
+#   $\operatorname{elu}(x) + 1$ is rounded, in float32 to exactly 0 from about $-17$ on.)
 # - (a) Counted with $n$ and $m$ of 240 to 400: twice the FLOPs of the formula, and tensors of up to
 #   $2\,n\,(d+1)(d_v+1)$ numbers. No $n \times m$ matrix, not for the normalizer either.
 # - (b) Counted likewise, with $n$ of 250 to 300. Cumulative sums are fine, and may keep all states, $n\,d\,d_v$
@@ -1015,7 +1015,7 @@ def chunked_flops(n: int, d: int, c: int) -> int:
 # </details>
 # <details><summary>What exactly is checked</summary>
 #
-# - Six formulas, exact. Whole numbers; a float that is whole counts too.
+# - Six formulas, exact, which share the points equally. Whole numbers; a float that is whole counts too.
 # - The window may be wider than the text: $n = 7$ and $w = 5$, for instance. It still has $2w + 1$ slots.
 # </details>
 

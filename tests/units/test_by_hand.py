@@ -112,7 +112,7 @@ def layer_norm(*x):
         ("08", "= {:,} bytes, half a megabyte", (2 * 32 * 32 * 128 * 2,)),
         (
             "08",
-            "Llama 2 7B needs most, {:.0f} kB per token, and Mistral 7B least, {:.0f} kB",
+            "Llama 2 7B needs the most, {:.0f} kB per token, and Mistral 7B the least, {:.0f} kB",
             (2 * 32 * 32 * 128 * 2 / 1e3, 2 * 32 * 8 * 128 * 2 / 1e3),
         ),
         (
