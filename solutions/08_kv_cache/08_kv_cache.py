@@ -22,7 +22,7 @@
 # - run a trained model on your own cache, step and loop, and say what they save.
 #
 # **How to work.** Predict with a formula, count what PyTorch really does, then measure. You have about 5 hours, and 31
-# points to earn. (Two evenings? 8.9 is a good place to stop.)
+# points to earn. (For two evenings, stop after 8.9.)
 # Counts and bytes are whole numbers of type `int` here: unlike in unit 07, `6.0` doesn't count.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
@@ -812,7 +812,7 @@ plots.cost_of_absorbing(latent_attention, d=256, h=8, d_h=32, d_c=64)
 # attention would store $2 \cdot 128 \cdot 128$ = 32,768 numbers per token in each layer. Eight groups, as in Llama 3,
 # would store 2,048. MLA stores 576, as many as 2.25 groups (table 1). Why 576 and not 512? The other 64 are for
 # positions. A rotary turn depends on where the key stands. It would come between $W_Q$ and $W_{UK}$, and nothing could
-# be absorbed any more. So a token stores one more key, 64 wide, turned and shared by all heads. Every query has 64 more
+# be absorbed anymore. So a token stores one more key, 64 wide, turned and shared by all heads. Every query has 64 more
 # features for it, and the two scores are added (section 2.1.3; the scale is then $1/\sqrt{128 + 64}$).
 #
 # **Think it over:** a score of DeepSeek-V2 is now a sum of 512 products instead of 128, so the scores cost four times
@@ -1337,7 +1337,7 @@ guesses({
 # ## What you have now
 #
 # - **Keys and values** of every layer are kept. Queries are not. It works because causal outputs never change.
-# - With a cache a token costs $\Theta(d^2 + nd)$ instead of $\Theta(nd^2 + n^2d)$. Its memory is
+# - With a cache a token costs $\Theta(d^2 + nd)$ instead of $\Theta(nd^2 + n^2d)$. The cache holds
 #   $2 \cdot L \cdot b \cdot n \cdot h_{kv} \cdot d_h$ numbers.
 # - New tokens stand at positions $m, m + 1, \dots$; the mask's triangle is shifted by $m$; a chunk needs it, a single
 #   token doesn't.

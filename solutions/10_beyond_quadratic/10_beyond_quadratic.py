@@ -580,7 +580,7 @@ def chunked_linear_attention(
 #   $2\,n\,(d+1)(d_v+1)$ numbers. No $n \times m$ matrix, not for the normalizer either.
 # - (b) Counted likewise, with $n$ of 250 to 300. Cumulative sums are fine, and may keep all states, $n\,d\,d_v$
 #   numbers. A triangle of $n \times n$ weights is too dear, and so is a sum over the whole past for every token.
-# - (c) Any $c$, also 1 or more than $n$. Counted with $n$ of 525 to 608 and $c$ of 4 to 30, likewise.
+# - (c) Any $c$, even 1 or more than $n$. Counted with $n$ of 525 to 608 and $c$ of 4 to 30, likewise.
 # - (c) Up to 120 of PyTorch's operations per chunk, the short last one included. Plain answers take 20 to 70, a loop
 #   over 25 tokens takes more, and an `einsum` counts as 5 to 12. All chunks at once is fine.
 # - (c) A key and its value may be many thousand times as large as those before. If you use running sums, shift them by
@@ -775,7 +775,7 @@ def chunked_decayed_attention(
 # - Factors from $10^{-15}$ to 1, never exactly 0.
 # - (a) is counted as 10.5 (b), and (b) as 10.5 (c), with $c$ up to 50: no past is summed up again, and no loop runs
 #   over the tokens of a chunk, not for its mask either.
-# - (b) Any $c$, also 1 or more than $n$. Long chunks of small factors: $c = 128$ with all factors 0.001, in float64.
+# - (b) Any $c$, even 1 or more than $n$. Long chunks of small factors: $c = 128$ with all factors 0.001, in float64.
 # - (b) In float32 chunks have at most 30 tokens, in texts of up to 700. Begin each chunk's sum of logarithms at 0: sums
 #   over the whole text are so large that their differences have lost the last digits.
 # </details>
