@@ -11,19 +11,19 @@
 #
 # A language model writes one token, reads the whole text again, writes the next one, and reads it all again. Nearly all
 # of that reading has been done before. The remedy is the most widely used data structure of the field: keep the keys
-# and values. It makes writing cheap, and it makes memory the new limit. The second half of this unit is about that
-# limit.
+# and values. It makes writing cheap, and memory the new limit: the second half of this unit is about that.
 #
 # **After this unit you can**
-# - say what must be stored, what need not be, and why it works for causal attention only;
+# - say what must be stored, what need not be, and why it works only for causal attention;
 # - write a cache, a decoding step and a generation loop whose results equal full recomputation at *every* position;
-# - predict FLOPs and bytes of a token by formula, then count and measure them;
-# - shrink a cache in five ways: fewer heads, one latent for all heads, a window, one byte a number, shared pages;
+# - predict the FLOPs and the bytes of a token by formula, then count and measure them;
+# - shrink a cache in five ways: fewer heads, one latent for all heads, a window, one byte per number, shared pages;
 # - serve prompts of different lengths in one batch;
 # - run a trained model on your own cache, step and loop, and say what they save.
 #
 # **How to work.** Predict with a formula, count what PyTorch really does, then measure. You have about 5 hours, and 31
-# points to earn.
+# points to earn. (For two evenings, stop after 8.9.)
+# Counts and bytes are whole numbers of type `int` here: unlike in unit 07, `6.0` doesn't count.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -42,15 +42,14 @@ setup()
 # %% [markdown]
 # ## 8.1 Work that was done before  ●○○ · 5 min · 1 point
 #
-# In causal attention a token's key and value depend on that token and on those before it, and on nothing that comes
-# later. So the key of token 3 is the same at step 4, at step 5 and at step 1000. Without a cache it is computed every
-# time.
+# In causal attention a token's key and value depend on that token and on those before it, never on what comes later. So
+# the key of token 3 is the same at step 4, at step 5 and at step 1000. Without a cache it is computed every time.
 #
 # Read $n$ tokens one after the other: step $t$ runs the model over tokens $1 \dots t$. Count a token's key and value in
 # one layer as *one* projection. How many projections are computed **again**, over all steps and layers?
 #
 # **By hand.** Three tokens, one layer. Step 1: nothing again. Step 2: token 1 again. Step 3: tokens 1 and 2 again.
-# Together 3. (Counts and bytes are whole numbers in this unit: functions with `-> int` return an `int`, not a float.)
+# Together 3.
 
 # %%
 plots.repeated_work(n=7)
@@ -66,9 +65,13 @@ def redundant_projections(n: int, layers: int) -> int:
     ### END SOLUTION
 
 # %% [markdown]
-# <details><summary>Hint: count the grey squares</summary>
+# <details><summary>Hint: count the gray squares</summary>
 #
-# In the left picture, row t has t − 1 grey squares. What is 0 + 1 + … + (n − 1)?
+# In the left picture, row t has t − 1 gray squares. What is 0 + 1 + … + (n − 1)?
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - The count, exact and of type `int` (`//`, not `/`), for any $n$ and any number of layers.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "redundant_projections_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
@@ -79,12 +82,12 @@ check.redundant_projections(redundant_projections, points=1, cases=hidden.redund
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# For a text of 1000 tokens that is 499,500 a layer, to get 1000 that are new.
+# For a text of 1000 tokens that is 499,500 per layer, to get 1000 that are new.
 #
 # ## 8.2 What to keep  ●○○ · 3 min · 1 point
 #
-# A model has several layers. What must be kept so that it can read the next token without reading the old ones again,
-# and without projecting anything of theirs again? Keep nothing that will never be needed.
+# A model has several layers. What must be kept so that it can read the next token without reading the old ones again or
+# projecting anything of theirs? Keep nothing that will never be needed.
 #
 # - **a** the queries, keys and values of every layer
 # - **b** the attention weights of every layer
@@ -98,6 +101,12 @@ def what_to_store() -> str:
     ### BEGIN SOLUTION
     return "c"
     ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>What exactly is checked</summary>
+#
+# - One letter.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "what_to_store_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.what_to_store(what_to_store, points=1)
@@ -117,7 +126,7 @@ plots.decoding_step(m=4, d=3)
 # %% [markdown]
 # Which operations does the layer do for the new token, and in which order? Seven of these ten are needed. The positions
 # are rotary (RoPE, Su et al., 2021): a query or key is *turned* by the position of its token. Keys in the cache have
-# been turned already. All keys and values, the new ones too, are read from the cache.
+# already been turned. All keys and values, the new ones too, are read from the cache.
 #
 # - **a** softmax of the scores
 # - **b** append the new key and value to the cache
@@ -137,6 +146,12 @@ def new_operations() -> str:
     return "dgbfaec"
     ### END SOLUTION
 
+# %% [markdown]
+# <details><summary>What exactly is checked</summary>
+#
+# - Seven letters in one string. Only one order is possible.
+# </details>
+
 # %% nbgrader={"grade": true, "grade_id": "new_operations_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.new_operations(new_operations, points=1)
 ### BEGIN HIDDEN TESTS
@@ -151,20 +166,16 @@ check.new_operations(new_operations, points=1, cases=hidden.new_operations)
 #
 #     keys = torch.cat([keys, k], dim=2)
 #
-# It is right, but every time it makes a new tensor and copies everything old into it. Over $n$ tokens about $n^2/2$ of
-# them are copied: the square is back. So make the room once, for `capacity` tokens, and write each token into its
-# place. `length` says how much of the room is filled. Return a *view* of that part, which copies nothing. Keys and
-# values come back in the dtype of the room, which is the `dtype` that `__init__` gets. `k` and `v` may have another
-# one: writing into a slice converts them. And they stay the caller's: what is written there after the call must not
-# change the cache.
+# It is right, but each time it makes a new tensor and copies everything old into it, about $n^2/2$ tokens over a text
+# of $n$: the square is back. So make the room once, for `capacity` tokens, and write each token into its place.
+# `length` says how much of the room is filled. Return a *view* of that part, which copies nothing.
 #
-# One cache belongs to one layer. Shapes are $(b, h, n, d_h)$, as in unit 04, tokens on axis 2. Nothing is trained in
-# this unit: no input wants a gradient, and none may be changed in place.
+# One cache belongs to one layer. Its room has the `dtype` that `__init__` gets, and so has what comes back: writing
+# into a slice converts the new tokens.
 #
 # **By hand.** Capacity 6, and a prompt of 4 tokens: slots 0 to 3 are filled, `length` is 4. The next token goes to slot
 # 4, and slots 0 to 4 are returned. Three more tokens don't fit: a `ValueError`, and the cache stays as it is. Compare
-# the lengths yourself, because PyTorch doesn't always complain: one token written past the end vanishes without an
-# error.
+# the lengths yourself: PyTorch doesn't always complain.
 #
 # **Watch it.** The four words of 2.5 arrive one at a time. Follow `length`, and compare the weights at the end with
 # those of 3.6.
@@ -174,10 +185,17 @@ plots.cache_flow()
 
 # %% nbgrader={"grade": false, "grade_id": "KVCache", "locked": false, "schema_version": 3, "solution": true}
 class KVCache:
-    """The keys and values of up to `capacity` tokens in one layer. `length` says how many are stored."""
+    """Keys and values of up to `capacity` tokens. `length` says how many are stored."""
 
-    def __init__(self, b: int, h: int, capacity: int, d_h: int, dtype: torch.dtype = torch.float32):
-        """Room for keys and values, (b, h, capacity, d_h) each, made once. Nothing is stored yet."""
+    def __init__(
+        self,
+        b: int,
+        h: int,
+        capacity: int,
+        d_h: int,
+        dtype: torch.dtype = torch.float32,
+    ):
+        """Room for keys and values, (b, h, capacity, d_h) each, made once. Still empty."""
         ### BEGIN SOLUTION
         self.length = 0
         self.keys = torch.zeros(b, h, capacity, d_h, dtype=dtype)
@@ -185,9 +203,11 @@ class KVCache:
         ### END SOLUTION
 
     def append(
-        self, k: Float[Tensor, "b h n d_h"], v: Float[Tensor, "b h n d_h"]
+        self,
+        k: Float[Tensor, "b h n d_h"],
+        v: Float[Tensor, "b h n d_h"],
     ) -> tuple[Float[Tensor, "b h length d_h"], Float[Tensor, "b h length d_h"]]:
-        """Store n new tokens (n ≥ 1). Return the keys and the values of all tokens so far, oldest first.
+        """Store n new tokens. Return the keys and the values of all so far, oldest first.
 
         ValueError, with nothing stored, if they don't fit.
         """
@@ -215,7 +235,19 @@ class KVCache:
 # <details><summary>If you see "The expanded size of the tensor must match …"</summary>
 #
 # More tokens than room. That is the case for the ValueError: compare before you write. And don't wait for this error:
-# past the end a slice is empty, and a single token broadcasts into it in silence.
+# past the end a slice is empty, and a single token broadcasts into it without a word.
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - What `append` returns, and `length` after it. How the room lies in memory, and what else the object has, is up to
+#   you. Views from earlier calls aren't looked at again.
+# - float32, float64 and float16. The tokens may have another dtype than the room: keys and values come back in the
+#   room's.
+# - After an `append` the caller writes other numbers into `k` and `v`: the cache must not change.
+# - From the second `append` on, nothing old is copied: no joining, and no tensor larger than the new keys and values
+#   together.
+# - If the tokens don't fit: a `ValueError`, and nothing is stored. Fewer tokens, which fit, may come afterwards.
+# - Two caches share nothing.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "KVCache_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -226,8 +258,8 @@ check.KVCache(KVCache, points=3, cases=hidden.KVCache)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Measure it.** A small Transformer (2 layers, $d = 64$), with your class as the cache of every layer, and without
-# any. The FLOPs are counted while PyTorch runs. The lines above the picture say how each cost grows, as exponents $p$
+# **Measure it.** A small Transformer (2 layers, $d = 64$), with your class as the cache of every layer, and without a
+# cache. The FLOPs are counted while PyTorch runs. The lines above the picture say how each cost grows, as exponents $p$
 # fitted to cost $\approx c \cdot n^p$.
 #
 # **Predict first:** for one token, what is the exponent of the products with weights, with a cache and without? And
@@ -264,12 +296,11 @@ plots.cost_per_token(KVCache)
 # 4. attend. New token $i$ (counting from 0) is token $m + i$ of the text. What may it see?
 # 5. merge the heads and multiply by $W_O$.
 #
-# `rotary_embedding(x, positions)` turns the rows of `x`, $(\dots, n, d_h)$, by `positions`, $(n)$. The keys you are
-# given were turned when they were stored, and so are those that you return. A key never moves again. Scores may be
-# large, up to a thousand and more. PyTorch's own attention functions may be called here.
+# `rotary_embedding(x, positions)` turns the rows of `x`, $(\dots, n, d_h)$, by whole numbers `positions`, $(n)$. The
+# keys you are given were turned when they were stored, and so are those that you return. A key never moves again.
 #
-# 8.4 advised against `torch.cat`. Here it is right all the same: a function that keeps nothing between two calls is
-# easy to test. 8.17 comes back to it.
+# (Here `torch.cat` is right all the same: a function that keeps nothing between two calls is easy to test. 8.17 comes
+# back to it.)
 #
 # **By hand.** Three old tokens, two new ones: $m = 3$, $n = 2$. The new ones stand at positions 3 and 4. The scores are
 # 2×5. The first row sees columns 0, 1, 2, 3; the second all five. One entry of ten is masked.
@@ -294,7 +325,7 @@ def decode_step(
     w_v: Float[Tensor, "d d"],
     w_o: Float[Tensor, "d d"],
 ) -> tuple[Float[Tensor, "b n d"], Float[Tensor, "b h m+n d_h"], Float[Tensor, "b h m+n d_h"]]:
-    """Causal self-attention of n new tokens x after m old ones, whose keys (turned) and values are given.
+    """Causal self-attention of n new tokens x after m old ones: `keys` (turned) and `values`.
 
     Returns the outputs of the new tokens, and the keys and values of all m + n.
     """
@@ -323,11 +354,18 @@ def decode_step(
 # </details>
 # <details><summary>If prompts are right and single tokens wrong</summary>
 #
-# Look at the mask for n = 1. A plain lower triangle lets row 0 see column 0 alone. And look at the position: m, not 0.
+# Look at the mask for n = 1. A plain lower triangle lets row 0 see only column 0. And look at the position: m, not 0.
 # </details>
 # <details><summary>If single tokens are right and chunks wrong</summary>
 #
 # Within a chunk there is a future. Is it masked?
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - Texts in chunks of any sizes, $m = 0$ and $n = 1$ included. Each call gets the keys and values that your last one
+#   returned.
+# - $h$ divides $d$, and $d_h$ is even. float32 and float64. Scores may be very large, up to about 100,000.
+# - PyTorch's own attention functions may be called.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "decode_step_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -347,22 +385,20 @@ check.decode_step(decode_step, points=3, cases=hidden.decode_step)
 # ## 8.6 Writing text  ●●○ · 20 min · 2 points
 #
 # Around the layers there is a loop. The prompt goes in **as a whole, once**. The last row of its logits says what comes
-# next. That token goes in alone, and so on. Your model is a function
+# next. Then that token goes in by itself, and so on. Your model is a function
 #
 #     logits, cache = model(tokens, start, cache)
 #
 # It reads `tokens` $(b, n)$, which stand at positions `start`, `start` + 1, …, after those in `cache` (`None` at
-# first). It returns logits $(b, n, v)$ and the cache with the new tokens in it. (It may change the old cache in place:
-# use the one that came back last.) Write $n$ tokens, whole numbers, and always take the likeliest (greedy decoding; it
-# is never a tie). The check counts how many tokens the model has to read: $p + n - 1$ for a prompt of $p$, in $n$
-# calls, and no more.
+# first). It returns logits $(b, n, v)$ and the cache with the new tokens in it. Write $n$ tokens, and always take the
+# likeliest (greedy decoding).
 #
 # **By hand.** A prompt of 3 and 4 tokens to write. Calls: 3 tokens at start 0, then one each at 3, 4 and 5. The model
 # reads 6 tokens. Without a cache: 3 + 4 + 5 + 6 = 18.
 
 # %% nbgrader={"grade": false, "grade_id": "generate_cached", "locked": false, "schema_version": 3, "solution": true}
 def generate_cached(model, prompt: Int[Tensor, "b p"], n: int) -> Int[Tensor, "b n"]:
-    """The n tokens (n ≥ 1) that the model writes after the prompt, each the argmax of its logits."""
+    """The n tokens that the model writes after the prompt, each the argmax of its logits."""
     ### BEGIN SOLUTION
     logits, cache = model(prompt, 0, None)
     written = []
@@ -383,6 +419,13 @@ def generate_cached(model, prompt: Int[Tensor, "b p"], n: int) -> Int[Tensor, "b
 #
 # `logits[:, -1].argmax(dim=-1)` has shape (b). The model wants (b, 1): `keepdim=True`.
 # </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - The $n$ new tokens without the prompt, as whole numbers. A prompt may be one token long, and $n$ may be 1.
+# - What the model reads: $n$ calls and $p + n - 1$ tokens for a prompt of $p$, no more. A prompt that is fed token by
+#   token takes too many calls. Right tokens at a higher price earn at most half.
+# - The model may change the old cache in place: use the one that came back last. Two logits never tie for the largest.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "generate_cached_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.generate_cached(generate_cached, points=2)
@@ -396,7 +439,7 @@ check.generate_cached(generate_cached, points=2, cases=hidden.generate_cached)
 #
 # Everything so far rests on one fact: a new token changes nothing about the old ones. Put it to the test. For a layer
 # that maps $(n, d)$ to $(n, d)$, measure how much the outputs of $n$ old tokens change when one more token is added at
-# the end. (A layer may return `x` itself: don't change its output in place.)
+# the end:
 #
 # $$\max \lvert\, \mathrm{layer}([x;\, x_\text{new}])_{0 \dots n-1} - \mathrm{layer}(x) \,\rvert$$
 #
@@ -407,8 +450,12 @@ check.generate_cached(generate_cached, points=2, cases=hidden.generate_cached)
 guess_unchanged = None  # 0, 1, 2 or 3
 
 # %% nbgrader={"grade": false, "grade_id": "bidirectional_cannot_cache", "locked": false, "schema_version": 3, "solution": true}
-def change_of_old_outputs(layer, x: Float[Tensor, "n d"], new: Float[Tensor, "1 d"]) -> Float[Tensor, ""]:
-    """The largest change, up or down, in the outputs of the n old tokens when `new` is added at the end."""
+def change_of_old_outputs(
+    layer,
+    x: Float[Tensor, "n d"],
+    new: Float[Tensor, "1 d"],
+) -> Float[Tensor, ""]:
+    """The largest change, up or down, of old outputs when `new` is added at the end."""
     ### BEGIN SOLUTION
     return (layer(torch.cat([x, new]))[: len(x)] - layer(x)).abs().max()
     ### END SOLUTION
@@ -417,6 +464,12 @@ def change_of_old_outputs(layer, x: Float[Tensor, "n d"], new: Float[Tensor, "1 
 # <details><summary>Hint: which rows?</summary>
 #
 # With the new token there are n + 1 rows. The old tokens are still rows 0 … n − 1.
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - `layer` is any function from $(n, d)$ to $(n, d)$. float32 and float64.
+# - A layer may return its very input: change no output of it in place. It never hands out one buffer twice.
+# - A tensor without axes, or a plain number.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "bidirectional_cannot_cache_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
@@ -436,8 +489,8 @@ plots.changed_outputs(change_of_old_outputs, {
 # %% [markdown] nbgrader={"grade": false, "grade_id": "bidirectional_cannot_cache_why_question", "locked": true, "schema_version": 3, "solution": false}
 # ### Why?  ●●○ · 5 min · 1 point
 #
-# In the *first* layer of a bidirectional model the keys and values of old tokens do not change either when a token is
-# added. Why can't its keys and values be cached all the same? Say what happens in the second layer, and why it does not
+# In the *first* layer of a bidirectional model the keys and values of old tokens don't change either when a token is
+# added. Why can't such a model use a cache all the same? Say what happens in the second layer, and why it doesn't
 # happen with a causal mask.
 #
 # <!-- BEGIN MARK SCHEME -->
@@ -463,21 +516,21 @@ plots.changed_outputs(change_of_old_outputs, {
 #
 # Predict what PyTorch will count. One attention layer of width $d$ has six products (one multiply-add is 2 FLOPs): four
 # projections ($W_Q$, $W_K$, $W_V$, $W_O$, each $d \times d$), the scores, and the mixing of the values. The number of
-# heads doesn't matter. Masked scores are computed and then thrown away: count them.
+# heads doesn't matter. Masked scores are computed, so count them.
 #
 # Return four numbers:
-# 1. step $n$ **with** a cache: one new token, $n$ tokens in all, so $n - 1$ of them in the cache and $n$ keys to score;
+# 1. step $n$ **with** a cache: one new token, and $n$ keys to score, its own included;
 # 2. step $n$ **without**: the layer runs over all $n$ tokens;
 # 3. steps $1 \dots n$ together, with a cache;
 # 4. steps $1 \dots n$ together, without.
 #
-# **By hand.** $n = 2$, $d = 3$. With a cache: four projections of one token, $2 \cdot 3 \cdot 3 = 18$ FLOPs each,
-# so 72. Two scores of three products each: 12. Two values mixed: 12. Together 96. Without: 144 for the projections, 4
+# **By hand.** $n = 2$, $d = 3$. With a cache: four projections of one token, $2 \cdot 3 \cdot 3 = 18$ FLOPs each, so
+# 72. Two scores of three products each: 12. Two values mixed: 12. Together 96. Without: 144 for the projections, 4
 # scores for 24, mixing for 24: 192. Step 1 costs 72 + 6 + 6 = 84 either way. So the answer is (96, 192, 180, 276).
 
 # %% nbgrader={"grade": false, "grade_id": "decode_cost", "locked": false, "schema_version": 3, "solution": true}
 def decode_cost(n: int, d: int) -> tuple[int, int, int, int]:
-    """FLOPs of one attention layer: step n with a cache and without, steps 1 … n with and without."""
+    """FLOPs of one layer: step n with a cache and without, steps 1 … n with and without."""
     ### BEGIN SOLUTION
     with_cache = 8 * d * d + 4 * n * d
     without = 8 * n * d * d + 4 * n * n * d
@@ -495,6 +548,10 @@ def decode_cost(n: int, d: int) -> tuple[int, int, int, int]:
 #
 # Write the cost of step t and sum over t, with a loop or with Σt = n(n+1)/2 and Σt² = n(n+1)(2n+1)/6.
 # </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - Four numbers, exact and each of type `int`.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "decode_cost_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.decode_cost(decode_cost, points=2)
@@ -505,7 +562,7 @@ check.decode_cost(decode_cost, points=2, cases=hidden.decode_cost)
 
 # %% [markdown]
 # Read off the growth. One token: $\Theta(d^2 + nd)$ with a cache, $\Theta(nd^2 + n^2d)$ without. A text of $n$ tokens:
-# $\Theta(nd^2 + n^2d)$ with, $\Theta(n^2d^2 + n^3d)$ without. The cache takes one factor $n$ away everywhere.
+# $\Theta(nd^2 + n^2d)$ with, $\Theta(n^2d^2 + n^3d)$ without. The cache takes away one factor $n$ everywhere.
 #
 # **Count it.** Your formula against PyTorch's own counter, on a real step:
 
@@ -515,8 +572,8 @@ plots.counted_steps(decode_step, decode_cost, n=100, d=48, h=4)
 # %% [markdown]
 # ## 8.9 The price in memory  ●○○ · 10 min · 1 point
 #
-# FLOPs are saved, and memory is spent. A cache holds, for every layer, every sequence of the batch, every token and
-# every key/value head, a key and a value of $d_h = d/h$ numbers. Write it down, with `size` bytes a number.
+# FLOPs are saved, and memory is spent. A cache holds a key and a value of $d_h = d/h$ numbers for every layer, every
+# sequence of the batch, every token and every key/value head. Write it down, with `size` bytes per number.
 #
 # **By hand.** Llama 2 7B (Touvron et al., 2023): 32 layers, 32 heads of width 128, float16 (2 bytes). One token:
 # $2 \cdot 32 \cdot 32 \cdot 128 \cdot 2$ = 524,288 bytes, half a megabyte. A context of 4096: 2.1 GB for one sequence.
@@ -524,10 +581,16 @@ plots.counted_steps(decode_step, decode_cost, n=100, d=48, h=4)
 
 # %% nbgrader={"grade": false, "grade_id": "cache_bytes", "locked": false, "schema_version": 3, "solution": true}
 def cache_bytes(layers: int, h: int, h_kv: int, d: int, n: int, b: int, size: int) -> int:
-    """Bytes of the cache of b sequences of n tokens, with h query and h_kv key/value heads of width d/h."""
+    """Bytes of the cache of b sequences of n tokens: h query and h_kv key/value heads."""
     ### BEGIN SOLUTION
     return 2 * layers * b * n * h_kv * (d // h) * size
     ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>What exactly is checked</summary>
+#
+# - The number of bytes, exact and of type `int`. $h_{kv}$ divides $h$, and $h$ divides $d$.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "cache_bytes_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.cache_bytes(cache_bytes, points=1)
@@ -539,8 +602,10 @@ check.cache_bytes(cache_bytes, points=1, cases=hidden.cache_bytes)
 # %% [markdown]
 # **Four published models.** (L, h, h_kv, d): GPT-2 XL (48, 25, 25, 1600; Radford et al., 2019, table 2, and the heads
 # from the released model), Llama 2 7B (32, 32, 32, 4096; Touvron et al., 2023), Mistral 7B (32, 32, 8, 4096; Jiang et
-# al., 2023, table 1), Llama 3 70B (80, 64, 8, 8192; Grattafiori et al., 2024, table 3). **Predict:** which one needs
-# most for a token, and which least? Look at $h_{kv}$ before you look at the number of parameters.
+# al., 2023, table 1), Llama 3 70B (80, 64, 8, 8192; Grattafiori et al., 2024, table 3).
+#
+# **Predict:** which one needs the most bytes per token, and which the fewest? Look at $h_{kv}$ before you look at the
+# number of parameters.
 
 # %%
 guess_needs_most = None  # "GPT-2 XL", "Llama 2 7B", "Mistral 7B" or "Llama 3 70B" (quotes included)
@@ -552,14 +617,14 @@ plots.cache_over_context(cache_bytes)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# Llama 2 7B needs most, 524 kB a token, and Mistral 7B least, 131 kB. The number of parameters doesn't decide it: Llama
-# 3 70B has ten times as many as Llama 2 7B, and needs 328 kB.
+# Llama 2 7B needs the most, 524 kB per token, and Mistral 7B the least, 131 kB. The number of parameters doesn't decide
+# it: Llama 3 70B has ten times as many as Llama 2 7B, and needs 328 kB.
 # </details>
 #
 # A line is dotted where the context is longer than the model was released for. Mistral's line stops rising at 4,096
-# tokens, because its cache keeps no more than that: 8.12 says how. GPT-2 XL, with 1.5 billion parameters and one
-# key/value head for each query head, needs nearly as much per token as Llama 3 with 70 billion: their lines lie on each
-# other. Why that is so is the subject of the next section.
+# tokens, because its cache keeps no more than that (8.12). GPT-2 XL, with 1.5 billion parameters and one key/value head
+# for each query head, needs nearly as much per token as Llama 3 with 70 billion: their lines lie on top of each other.
+# The next section shows why.
 #
 # ## 8.10 Fewer heads to store  ●●○ · 15 min · 2 points
 #
@@ -567,9 +632,8 @@ plots.cache_over_context(cache_bytes)
 # (grouped-query attention, Ainslie et al., 2023, section 2.2; unit 04): query head $i$ reads key/value head
 # $\lfloor i / (h / h_{kv}) \rfloor$. With $h_{kv} = 1$ it is multi-query attention (Shazeer, 2019).
 #
-# Write the step for grouped heads. The queries, keys and values of $n$ new tokens are given (projected and turned).
-# **Store and return $h_{kv}$ heads, not $h$,** and repeat them only to read them. PyTorch's own attention functions may
-# be called here.
+# Write the causal step for grouped heads, with the shifted mask of 8.5. The queries, keys and values of $n$ new tokens
+# are given (projected and turned). **Store and return $h_{kv}$ heads, not $h$,** and repeat them only to read them.
 #
 # **By hand.** $h = 6$, $h_{kv} = 2$: query heads 0, 1, 2 read head 0, and 3, 4, 5 read head 1. The cache is a third.
 
@@ -580,8 +644,12 @@ def grouped_decode_step(
     v: Float[Tensor, "b h_kv n d_h"],
     keys: Float[Tensor, "b h_kv m d_h"],
     values: Float[Tensor, "b h_kv m d_h"],
-) -> tuple[Float[Tensor, "b h n d_h"], Float[Tensor, "b h_kv m+n d_h"], Float[Tensor, "b h_kv m+n d_h"]]:
-    """Causal attention of n new tokens after m old ones: their outputs, and the keys and values of all."""
+) -> tuple[
+    Float[Tensor, "b h n d_h"],
+    Float[Tensor, "b h_kv m+n d_h"],
+    Float[Tensor, "b h_kv m+n d_h"],
+]:
+    """Causal attention of n new tokens after m old ones: outputs; keys and values of all."""
     ### BEGIN SOLUTION
     keys, values = torch.cat([keys, k], dim=2), torch.cat([values, v], dim=2)
     group, n, m = q.shape[1] // k.shape[1], q.shape[2], keys.shape[2]
@@ -597,6 +665,13 @@ def grouped_decode_step(
 # Try `torch.tensor([0, 1]).repeat(3)` and `torch.tensor([0, 1]).repeat_interleave(3)`. Which one keeps a group
 # together?
 # </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - Texts in chunks of any sizes, $m = 0$ and $n = 1$ included. Each call gets the keys and values that your last one
+#   returned.
+# - $h_{kv}$ divides $h$, and may be 1 or $h$. float32 and float64, with scores below 100.
+# - PyTorch's own attention functions may be called.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "mqa_gqa_cache_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.mqa_gqa_cache(grouped_decode_step, points=2)
@@ -610,12 +685,12 @@ check.mqa_gqa_cache(grouped_decode_step, points=2, cases=hidden.mqa_gqa_cache)
 #
 # Grouped heads store fewer keys and values. **Multi-head latent attention** (MLA) stores none at all (DeepSeek-V2;
 # DeepSeek-AI, 2024, section 2.1). A token $x$ leaves one short vector in the cache, its **latent** $c = x\,W_{DKV}$ of
-# width $d_c$. The key and the value of head $i$ can be made of it at any time (D is for down, U for up; equations 9 to
-# 11, with rows for the paper's columns):
+# width $d_c$. The key and the value of head $i$ can be made from it at any time (D is for down, U for up; equations 9
+# to 11, with rows for the paper's columns):
 #
 # $$k_i = c\,W_{UK}^{(i)}, \qquad v_i = c\,W_{UV}^{(i)}$$
 #
-# All heads share the latent. Each has two matrices of its own. So a token takes $d_c$ numbers a layer, instead of
+# All heads share the latent. Each has two matrices of its own. So a token takes $d_c$ numbers per layer, instead of
 # $2 \cdot h \cdot d_h$.
 
 # %%
@@ -627,8 +702,8 @@ plots.stored_per_token()
 #
 # $$q_i \, (c\,W_{UK}^{(i)})^\top = (q_i \, W_{UK}^{(i)\top}) \, c^\top$$
 #
-# On the left $W_{UK}$ meets every token. On the right it meets the one new query, and the result, of width $d_c$, reads
-# the latents as they lie in the cache. After the softmax the same trick works the other way round, because a mixture of
+# On the left $W_{UK}$ meets every token. On the right it meets only the new query, and the result, of width $d_c$,
+# reads the latents as they lie in the cache. After the softmax the trick works the other way around: a mixture of
 # products is a product of the mixture:
 #
 # $$\sum_j w_j \, (c_j\,W_{UV}^{(i)}) = \Big(\sum_j w_j \, c_j\Big) W_{UV}^{(i)}$$
@@ -641,7 +716,7 @@ plots.stored_per_token()
 # it is scaled, is $3 + 4 + 0 = 7$. Now the other way: the query against the two rows is $(1, 4)$. Its product with the
 # latent is $3 + 4 = 7$. No key was made.
 #
-# Write one step: one new token in each of $b$ sequences.
+# Write one step, with one new token in each of $b$ sequences. **Make no key and no value.**
 #
 # 1. Its latent is appended to the $m$ old ones.
 # 2. Make each head's query, and bring it to the width $d_c$.
@@ -649,11 +724,7 @@ plots.stored_per_token()
 # 4. $W_{UV}$, then $W_O$. The output is the *sum* of what the heads bring (unit 04).
 #
 # Every matrix but `w_dkv` has an axis for the heads, and `w_o[i]` holds the rows of $W_O$ that belong to head $i$.
-# Positions are left out here. **Make no key and no value.** The check counts, with several hundred tokens in the cache:
-# no tensor half as large as the keys of all tokens and heads, and no product of all latents with `w_uk` or `w_uv`. (To
-# absorb the weights in every step, before they meet anything else, is allowed: with so many tokens, absorbed weights
-# are smaller than that.) PyTorch's own attention functions (`F.scaled_dot_product_attention` and the like) may not be
-# called. Scores may be large.
+# Positions are left out here.
 #
 # **Before you write:** your scores are now sums of $d_c$ products. Are they divided by $\sqrt{d_c}$, or by
 # $\sqrt{d_h}$?
@@ -671,7 +742,8 @@ def latent_attention(
     w_uv: Float[Tensor, "h d_c d_h"],
     w_o: Float[Tensor, "h d_h d"],
 ) -> tuple[Float[Tensor, "b d"], Float[Tensor, "b m+1 d_c"]]:
-    """The output of a new token x after m ≥ 0 others, and all m + 1 latents, oldest first."""
+    """Without PyTorch's own attention: the output of a new token x after m others,
+    and all m + 1 latents, oldest first."""
     ### BEGIN SOLUTION
     latents = torch.cat([latents, (x @ w_dkv)[:, None]], dim=1)  # (b, m + 1, d_c)
     q = torch.einsum("bd,hde->bhe", x, w_q)
@@ -686,12 +758,13 @@ def latent_attention(
 # <details><summary>Hint 1: a product for every head</summary>
 #
 # `torch.einsum("bd,hde->bhe", x, w_q)` multiplies x by each head's matrix. To bring a query from width d_h to width
-# d_c, which letter of `w_uk` (h, c, e) must be summed over?
+# d_c, which letter of `w_uk` (h, c, e) must be summed over? Take two einsums in a row rather than one with three
+# tensors: then the order of the products is yours.
 # </details>
 # <details><summary>Hint 2: all heads read the same latents</summary>
 #
-# Take the heads for rows: queries (b, h, d_c) times latents (b, d_c, m + 1) are all scores in one product, and no
-# latent is copied.
+# Use the heads as rows: queries (b, h, d_c) times latents (b, d_c, m + 1) are all scores in one product, and no latent
+# is copied.
 # </details>
 # <details><summary>Hint 3: which root?</summary>
 #
@@ -702,6 +775,16 @@ def latent_attention(
 #
 # Either keys or values are made, or latents are copied. A product of (b, h, 1, d_c) and (b, 1, d_c, m + 1) looks
 # harmless, but PyTorch first writes the second one out for every head. See hint 2.
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - float32 and float64. Scores may be very large, in the hundreds of thousands. $m$ may be 0, and $h\,d_h$ need not be
+#   $d$.
+# - No `F.scaled_dot_product_attention` or other ready-made attention.
+# - Counted with 300 or 400 tokens and $d_c < h\,d_h/2$: no tensor half as large as the keys of all tokens and heads.
+#   The latents are smaller than that.
+# - The FLOPs are counted there too: enough for absorbing the weights anew in every step, but not for a product of all
+#   latents with `w_uk` or `w_uv`.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "latent_attention_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -726,21 +809,21 @@ plots.cost_of_absorbing(latent_attention, d=256, h=8, d_h=32, d_c=64)
 # </details>
 #
 # **What it saves.** DeepSeek-V2 has 60 layers, 128 heads of width 128, and $d_c = 512$ (section 3.1.2). Multi-head
-# attention would store $2 \cdot 128 \cdot 128$ = 32,768 numbers for each token in each layer. Eight groups, as in Llama
-# 3, would store 2,048. MLA stores 576, as many as 2.25 groups (table 1). Why 576 and not 512? The other 64 are for
+# attention would store $2 \cdot 128 \cdot 128$ = 32,768 numbers per token in each layer. Eight groups, as in Llama 3,
+# would store 2,048. MLA stores 576, as many as 2.25 groups (table 1). Why 576 and not 512? The other 64 are for
 # positions. A rotary turn depends on where the key stands. It would come between $W_Q$ and $W_{UK}$, and nothing could
-# be absorbed any more. So a token stores one more key, 64 wide, turned and shared by all heads. Every query has 64 more
+# be absorbed anymore. So a token stores one more key, 64 wide, turned and shared by all heads. Every query has 64 more
 # features for it, and the two scores are added (section 2.1.3; the scale is then $1/\sqrt{128 + 64}$).
 #
-# **Predict:** a score of DeepSeek-V2 is now a sum of 512 products instead of 128, so the scores cost four times as many
-# FLOPs. Why is that a good bargain for a single new token? And is it one for a long prompt?
+# **Think it over:** a score of DeepSeek-V2 is now a sum of 512 products instead of 128, so the scores cost four times
+# as many FLOPs. Why is that a good bargain for a single new token? And is it one for a long prompt?
 #
 # <details><summary>Compare</summary>
 #
 # For a single token, attention waits for memory, not for arithmetic (unit 07). What counts is how many numbers must be
 # read, and these are 57 times fewer (32,768 / 576). A prompt of n tokens has n queries. To bring all of them to the
 # width d_c costs as many FLOPs as to make n keys, and then each of the n² scores costs four times as much. So for a
-# prompt it is cheaper to make the keys and values, use them, and store the latents alone.
+# prompt it is cheaper to make the keys and values, use them, and store only the latents.
 # </details>
 #
 # ## 8.12 A window, in a ring  ●●● · 30 min · 3 points
@@ -753,18 +836,12 @@ plots.cost_of_absorbing(latent_attention, d=256, h=8, d_h=32, d_c=64)
 plots.ring(window=4, n=10)
 
 # %% [markdown]
-# Find token 6 in the picture. After it, slot 3 holds token 3, the *oldest*, and slot 2 the newest. For a single query
-# the order of the slots doesn't matter: it sees all of them, and a sum over keys may be taken in any order. For a chunk
-# the order does matter, because the mask asks how old each key is.
+# Find token 6 in the picture. After it, slot 3 holds token 3, the *oldest*, and slot 2 the newest. A single query sees
+# all slots, so their order doesn't matter. For a chunk it does, because the mask asks how old each key is.
 #
-# Write `attend`: the outputs of $n$ new tokens, each over its own window, and then store them. A chunk may be longer
-# than the window. `__init__` is given. Between calls keep the two rings and `length`, and no other keys or values. (A
-# view of a longer tensor keeps all of that tensor: `clone()` the part that you keep.) A token late in the text must not
-# take more work than an early one: score no tokens but those in the ring and the new ones. (Which slot a token lies in
-# is up to you; $t \bmod w$ is simplest. You may put new rings in the place of the old ones, shorter ones too until they
-# are full, and score empty slots if you hide them.) $q$, $k$ and $v$ have the dtype of the rings. They stay the
-# caller's, who may write into them after the call: keep copies, no views of them. Scores may be large, and PyTorch's
-# own attention functions may be called.
+# Write `attend`: the outputs of $n$ new tokens, each over its own window, and then store them. Two rules make it a
+# ring: between calls the two rings are all that is kept of keys and values, and a token late in the text takes no more
+# work than an early one.
 #
 # **Before you write:** a chunk of 3 comes, with $w = 4$ and a full ring. Its three tokens overwrite three old ones. How
 # many of these does its *first* token still have to see?
@@ -774,17 +851,27 @@ guess_still_seen = None  # 0, 1, 2 or 3
 
 # %% nbgrader={"grade": false, "grade_id": "sliding_cache", "locked": false, "schema_version": 3, "solution": true}
 class SlidingCache:
-    """The keys and values of the last `window` tokens. `length` counts all tokens ever seen."""
+    """Keys and values of the last `window` tokens. `length` counts all tokens ever seen."""
 
-    def __init__(self, b: int, h: int, window: int, d_h: int, dtype: torch.dtype = torch.float32):
+    def __init__(
+        self,
+        b: int,
+        h: int,
+        window: int,
+        d_h: int,
+        dtype: torch.dtype = torch.float32,
+    ):
         self.window, self.length = window, 0
         self.keys = torch.zeros(b, h, window, d_h, dtype=dtype)
         self.values = torch.zeros(b, h, window, d_h, dtype=dtype)
 
     def attend(
-        self, q: Float[Tensor, "b h n d_h"], k: Float[Tensor, "b h n d_h"], v: Float[Tensor, "b h n d_h"]
+        self,
+        q: Float[Tensor, "b h n d_h"],
+        k: Float[Tensor, "b h n d_h"],
+        v: Float[Tensor, "b h n d_h"],
     ) -> Float[Tensor, "b h n d_h"]:
-        """Outputs of n new tokens, each over itself and the window − 1 tokens before it. Stores them."""
+        """The outputs of n new tokens, each over its window. Then they are stored."""
         ### BEGIN SOLUTION
         old = torch.arange(max(0, self.length - self.window), self.length)  # tokens in the ring, oldest first
         new = torch.arange(self.length, self.length + q.shape[2])
@@ -815,7 +902,21 @@ class SlidingCache:
 # <details><summary>Hint 3: attend, then store</summary>
 #
 # If you store a chunk first, its end has overwritten what its beginning needs. And a slice of `k` is a view: keep a
-# copy, or your next write changes a tensor of the caller.
+# copy, or what the caller writes into `k` later stands in your ring.
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - Chunks of any length, longer than the window too, while the ring is empty, partly full or full. The window may be 1.
+# - float32 and float64, the rings' dtype. Scores may be in the thousands, and a key or value may be all zeros.
+# - Keys and values are read from `self.keys` and `self.values`, and kept nowhere else. Which slot a token lies in is up
+#   to you. You may put other rings in their place, shorter ones too while they fill up, and score empty slots if you
+#   hide them.
+# - No ring is longer than the window. A view of a longer tensor keeps all of that tensor: `clone()` what you keep.
+# - `length` is the number of all tokens.
+# - No tokens are scored but those in the ring and the new ones: no tensor has more than
+#   $4 \cdot b \cdot h \cdot n \cdot (w + n) \cdot d_h$ numbers.
+# - After a call the caller writes other numbers into `q`, `k` and `v`: keep copies, no views.
+# - PyTorch's own attention functions may be called.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "sliding_cache_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -832,7 +933,7 @@ check.sliding_cache(SlidingCache, points=3, cases=hidden.sliding_cache)
 # itself. If the chunk is stored first, 5 and 6 are gone before token 8 has read them.
 # </details>
 #
-# ## 8.13 One byte a number  ●●○ · 20 min · 2 points
+# ## 8.13 One byte per number  ●●○ · 20 min · 2 points
 #
 # Keys and values can be stored as whole numbers from −127 to 127 (int8's −128 stays unused) with a **scale**, the width
 # of one step:
@@ -841,24 +942,24 @@ check.sliding_cache(SlidingCache, points=3, cases=hidden.sliding_cache)
 # \text{code} = \operatorname{round}\!\left(\frac{x}{\text{scale}}\right), \qquad
 # x \approx \text{code} \cdot \text{scale}$$
 #
-# Rounding is off by half a step at most, so the step should be small. The question is: over which numbers is the
-# maximum taken? Keys have a few channels that are far larger than the rest, in every token. Values have none (KIVI, Liu
-# et al., 2024). So **keys get a scale for each channel** of each head, **values one for each token** of each head.
+# Rounding is off by half a step at most, so the step should be small. Over which numbers should the maximum be taken?
+# Keys have a few channels that are far larger than the rest, in every token. Values have none (KIVI, Liu et al., 2024).
+# So **keys get a scale for each channel** of each head, **values one for each token** of each head.
 #
 # **By hand.** A channel 0.5, −2.54, 1.0: the largest is 2.54, so the step is 0.02. Codes: 25, −127, 50. All exact. With
 # 0.51 the code is round(25.5), and the error is 0.01, half a step. It may be rounded either way, to 25 or to 26.
 #
-# What if a channel is 0 everywhere? Then the formula divides 0 by 0, which is NaN. But int8 has no NaN: the conversion
-# turns it into some whole number, and which one depends on the machine. So make sure that the codes are 0, and return
-# any positive number as the scale (a step is never 0). A channel that is merely quiet, with entries of $10^{-6}$, keeps
-# the scale of the formula. (A maximum so small that max/127 becomes 0 doesn't occur.) And what do the scales cost?
-# Count bytes too.
+# What if a channel is 0 everywhere? Then the formula divides 0 by 0, and int8 has no NaN: the conversion turns it into
+# some whole number, which depends on the machine. So make sure that the codes are 0 there, and return any positive
+# scale. A channel that is merely quiet, with entries of $10^{-6}$, keeps the scale of the formula.
+#
+# And what do the scales cost? The third function counts the bytes.
 
 # %% nbgrader={"grade": false, "grade_id": "quantized_cache", "locked": false, "schema_version": 3, "solution": true}
 def quantize_keys(
     k: Float[Tensor, "b h n d_h"],
 ) -> tuple[Int8[Tensor, "b h n d_h"], Float[Tensor, "b h 1 d_h"]]:
-    """Codes (torch.int8) and one scale for each channel, so that codes * scale is within half a step of k."""
+    """Codes (torch.int8), and one scale for each channel: codes * scale is nearly k."""
     ### BEGIN SOLUTION
     scale = k.abs().amax(dim=-2, keepdim=True) / 127
     scale = torch.where(scale > 0, scale, 1.0)  # where all is 0, any step will do
@@ -878,7 +979,7 @@ def quantize_values(
 
 
 def quantized_bytes(b: int, h: int, n: int, d_h: int, size: int) -> int:
-    """Bytes of all codes and scales of one layer's keys and values. A code takes 1 byte, a scale `size`."""
+    """Bytes of one layer's keys and values: a code takes 1 byte, a scale `size`."""
     ### BEGIN SOLUTION
     return 2 * b * h * n * d_h + size * (b * h * d_h + b * h * n)
     ### END SOLUTION
@@ -892,6 +993,15 @@ def quantized_bytes(b: int, h: int, n: int, d_h: int, size: int) -> int:
 # <details><summary>Hint 2: a scale of 0</summary>
 #
 # Put another number in its place before you divide. 0 divided by anything else is 0.
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - float32 and float64; a scale may have either dtype. The codes are `torch.int8`, and the scales have the shapes of
+#   the type hints.
+# - A code times its scale is within half a step of the input, and the largest entry of each channel (of keys) or token
+#   (of values) has the code ±127.
+# - Every scale is positive. No maximum but 0 is so small that its 127th part becomes 0.
+# - The bytes: exact and of type `int`, the codes and scales of keys and values together.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "quantized_cache_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
@@ -913,35 +1023,32 @@ plots.rounding_errors(quantize_keys, quantize_values, torch.randn(1, 1, 12, 16) 
 
 # %% [markdown]
 # A channel's scale is known only when all its tokens are there. So in practice the newest tokens are kept as they are,
-# and keys are quantised in blocks of, say, 128 tokens. Values need no such care: a token's scale depends on that token
-# alone.
+# and keys are quantized in blocks of, say, 128 tokens. Values need no such care: a token's scale depends only on that
+# token.
 #
 # ## 8.14 Pages  ●●● · 40 min · 3 points
 #
 # A server doesn't know how long an answer will be. Room for the longest possible answer is mostly wasted: in the
 # systems that Kwon et al. (2023, figure 2) measured, only 20 to 38 % of the memory for caches held tokens. And a
-# hundred answers to one prompt hold the same keys a hundred times. An operating system has solved the same problem with
-# **pages** (PagedAttention in vLLM; Kwon et al., 2023). The memory is one pool of pages of `page_size` tokens. Each
-# sequence has a **table**, the list of its pages in order. A page is taken when it is needed. Two sequences with a
-# common beginning share pages, and a shared page is copied only when one of them writes into it (**copy on write**). A
-# page is free again when nobody uses it.
+# hundred answers to one prompt hold the same keys a hundred times. Operating systems solved this problem with **pages**
+# (PagedAttention in vLLM; Kwon et al., 2023). The memory is one pool of pages of `page_size` tokens. Each sequence has
+# a **table**, the list of its pages in order. A page is taken when it is needed. Two sequences with a common beginning
+# share pages, and a shared page is copied only when one of them writes into it (**copy on write**). A page is free
+# again when nobody uses it.
 
 # %%
 plots.page_film()
 
 # %% [markdown]
 # Write the five methods. A *row* stands for all that a token leaves in the cache: $d$ numbers. `users[p]` counts the
-# tables in which page `p` stands. A page with 0 users is free. `read` may return a view of the pool or a copy. `append`
-# gets rows of the caller's, which are no part of the pool and may change after the call. `fork` gets the name of a
-# sequence that has rows, and a new name. After `free` the name may be used again, for a new sequence. If no page is
-# free in the middle of an `append`, it raises a `ValueError`; whether the rows before it stay, and whether a new name
-# is known afterwards, is up to you. But `users`, `table` and `length` must still fit each other. Which free page is
-# taken is up to you as well. An `append` brings at least one row. (`page_size` is `pool.shape[1]`; you may keep it, and
-# whatever else you need, in `__init__`.)
+# tables in which page `p` stands, and a page with 0 users is free. `take` is for `append`: it counts the first user of
+# a page that `append` then puts into a table. If no page is free in the middle of an `append`, it raises a
+# `ValueError`, and `users`, `table` and `length` still fit each other.
 #
-# **By hand.** Pages of 4 tokens, 6 tokens in `a`: page 0 is full, page 1 half full, `users` is [1, 1, 0, 0]. Fork: [2,
-# 2, 0, 0], and nothing is copied. `b` adds a row: page 1 is shared, so its rows go to page 2 first: [2, 1, 1, 0]. Page
-# 0 is full and will never be written again: it stays shared. Free `a`: [1, 0, 1, 0].
+# **By hand.** Pages of 4 tokens, 6 tokens in `a`, and the first free page is always taken: page 0 is full, page 1 half
+# full, `users` is [1, 1, 0, 0]. Fork: [2, 2, 0, 0], and nothing is copied. `b` adds a row: page 1 is shared, so its
+# rows go to page 2 first: [2, 1, 1, 0]. Page 0 is full and will never be written again: it stays shared. Free `a`: [1,
+# 0, 1, 0].
 
 # %% nbgrader={"grade": false, "grade_id": "paged_cache", "locked": false, "schema_version": 3, "solution": true}
 class PagedCache:
@@ -969,7 +1076,7 @@ class PagedCache:
         ### END SOLUTION
 
     def append(self, name: str, rows: Float[Tensor, "n d"]) -> None:
-        """Add rows at the end of a sequence; an unknown name begins a new one. Takes no page too early."""
+        """Add rows to a sequence, or begin a new one. Takes no page too early."""
         ### BEGIN SOLUTION
         table = self.table.setdefault(name, [])
         self.length.setdefault(name, 0)
@@ -1022,6 +1129,20 @@ class PagedCache:
 #
 # Every +1 in `users` needs its −1: in `free`, and when a sequence moves from a shared page to its copy.
 # </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - What `append`, `read`, `fork` and `free` do, and `free_pages` after each of them. How you count users, what else
+#   `__init__` keeps, and which free page you take, is up to you. (`page_size` is `pool.shape[1]`.)
+# - No page is taken or copied before a row needs it: a page that is just full has no successor yet, and a full page
+#   stays shared.
+# - An `append` brings at least one row, of the pool's dtype (float32 or float64; a row may be all zeros). The caller
+#   writes other numbers into the rows afterwards.
+# - `read` may return a view of the pool or a copy. `read`, `fork` and `free` get names of sequences that have rows, and
+#   `fork` a new name with it. After `free` a name may begin a new sequence.
+# - After a `ValueError` the rows before it may stay or go. The pages in use are those that the remaining rows need, no
+#   more. A new name may be known then or not: nobody reads it.
+# - Two caches share nothing.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "paged_cache_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
 check.paged_cache(PagedCache, points=3)
@@ -1035,22 +1156,23 @@ check.paged_cache(PagedCache, points=3, cases=hidden.paged_cache)
 #
 # A batch is a rectangle, and prompts are not equally long. Pad the short ones on the **left**: then all of them end in
 # the same column, and the new tokens of all rows go into the next one. What is real and what is padding is kept in a
-# mask $(b, m)$. Which number stands in the padding is up to you. It may be that of a real token (0 is one), so the
-# numbers don't tell what is padding. Two things must not notice the padding:
+# mask $(b, m)$: the padding's number may be that of a real token (0 is one), so the numbers don't tell. Two things must
+# not notice the padding:
 #
 # - **positions**: the first real token of a row stands at position 0, wherever its column is;
 # - **attention**: no real token attends to padding.
 #
-# Write the padding first, and then the positions and the mask for the newest $n$ of $m$ columns ($n = m$ for the
-# prompts, $n = 1$ for each token after them). What you return for padded tokens themselves doesn't matter. Every prompt
-# has at least one token, and in `real` a row is padding first and real tokens to its end.
+# Write the padding first, and then the positions and the mask for the newest $n$ of $m$ columns: $n = m$ for the
+# prompts, $n = 1$ for each token after them, anything between for chunks.
 #
 # **By hand.** Prompts of 3 and 1: row 1 is pad, pad, token. The positions are 0 1 2 and – – 0. The next tokens stand at
 # 3 and at 1, in the same column.
 
 # %% nbgrader={"grade": false, "grade_id": "ragged_batch", "locked": false, "schema_version": 3, "solution": true}
-def pad_left(prompts: list[Int[Tensor, "n"]]) -> tuple[Int[Tensor, "b m"], Bool[Tensor, "b m"]]:
-    """The prompts as rows, padded on the left, and a mask that is True where a token is real."""
+def pad_left(
+    prompts: list[Int[Tensor, "n"]],
+) -> tuple[Int[Tensor, "b m"], Bool[Tensor, "b m"]]:
+    """The prompts as rows, padded on the left, and a mask: True where a token is real."""
     ### BEGIN SOLUTION
     m = max(len(prompt) for prompt in prompts)
     tokens = torch.stack([F.pad(prompt, (m - len(prompt), 0)) for prompt in prompts])
@@ -1060,9 +1182,11 @@ def pad_left(prompts: list[Int[Tensor, "n"]]) -> tuple[Int[Tensor, "b m"], Bool[
 
 
 def positions_and_mask(
-    real: Bool[Tensor, "b m"], n: int
+    real: Bool[Tensor, "b m"],
+    n: int,
 ) -> tuple[Int[Tensor, "b n"], Bool[Tensor, "b n m"]]:
-    """Of the newest n of m columns: positions, and the causal mask without padding (True = may attend)."""
+    """Of the newest n of m columns: positions, and the causal mask without padding.
+    True = may attend."""
     ### BEGIN SOLUTION
     m = real.shape[1]
     positions = (real.long().cumsum(dim=1) - 1).clamp(min=0)  # real tokens before this one
@@ -1080,6 +1204,12 @@ def positions_and_mask(
 #
 # One is causal, (n, m), the same for all rows. The other says which columns are real, (b, 1, m), the same for all
 # queries. A key must pass both.
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - Tokens and positions are whole numbers, at least 32 bits wide. Masks are `torch.bool`.
+# - In `real` a row is padding first and real tokens from there to its end, one at least. $1 \le n \le m$.
+# - What number stands in the padding, and what position and which mask row a padded token gets, doesn't matter.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "ragged_batch_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
@@ -1099,7 +1229,8 @@ plots.ragged_masks(positions_and_mask, real)
 #
 # ## 8.16 Measure it: more than one sequence  ●○○ · 5 min
 #
-# Back to the small Transformer of 8.4, now with more than one sequence. Each has 256 tokens already, and gets one more.
+# Back to the small Transformer and your cache of 8.4, now with more than one sequence. Each has 256 tokens already, and
+# gets one more.
 #
 # **Predict:** a batch of 16 has 16 times the work of a single sequence. From 1 sequence to 16, do the tokens per second
 # grow more with a cache, or more without?
@@ -1122,10 +1253,10 @@ plots.tokens_per_second(KVCache)
 # %% [markdown]
 # ## 8.17 All of it in one model  ●○○ · 10 min
 #
-# Your cache, your step and your loop have never met. Here they do. The course ships a trained model: the Transformer of
-# unit 05, with 4 layers, $d = 64$ and 4 heads. It was trained on the little stories of that unit, somewhat longer than
-# there, and knows nothing of caches. `story_model` is the whole Transformer around your step. It has the form that 8.6
-# asks for. Read it: there is no line that you haven't written or met before.
+# Your cache (8.4), your step (8.5) and your loop (8.6) have never met. Here they do, once their cards are green. The
+# course ships a trained model: the Transformer of unit 05, with 4 layers, $d = 64$ and 4 heads. It was trained on the
+# stories of that unit, somewhat longer than there, and knows nothing of caches. `story_model` is the whole Transformer
+# around your step, in the form that 8.6 asks for. Read it: you have met every line.
 
 # %%
 from helpers.transformer_lm.story_teller import story_teller
@@ -1144,7 +1275,7 @@ def story_model(tokens: Int[Tensor, "b n"], start: int, cache: list | None):
         layer = block.attention
         weights = [linear.weight.T for linear in (layer.w_q, layer.w_k, layer.w_v, layer.w_o)]
         out, keys, values = decode_step(block.norm_1(x), keys, values, *weights)
-        keys, values = room.append(keys[:, :, start:], values[:, :, start:])  # the new ones alone
+        keys, values = room.append(keys[:, :, start:], values[:, :, start:])  # only the new ones
         filled.append((room, keys, values))
         x = x + out
         x = x + block.mlp(block.norm_2(x))
@@ -1152,7 +1283,7 @@ def story_model(tokens: Int[Tensor, "b n"], start: int, cache: list | None):
 
 # %% [markdown]
 # Six stories, each with 4 tokens of prompt (the mark that begins a story is one of them) and 60 to write. They are
-# written twice: by your loop with your cache, and without a cache, all that was written read again for every word.
+# written twice: by your loop with your cache, and without a cache, reading everything again for every word.
 #
 # **Predict:** how many positions does the model compute for one of the stories, with the cache and without? Will it be
 # faster by the same factor?
@@ -1169,10 +1300,10 @@ plots.tell_stories(story_model, generate_cached, lm, vocabulary, prompts, n=60)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# The same words, to the last one. With the cache a story takes 4 + 59 = 63 positions. Without, it takes 4 + 5 + … +
-# 63 = 2,010, 32 times as many. The clock shows a smaller factor, because this model is tiny: a step of a single
-# position is mostly the time that Python and PyTorch need to start some dozens of operations. The larger the model and
-# the longer the text, the nearer the two factors come.
+# The same words, to the last one. With the cache a story takes 4 + 59 = 63 positions. Without, it takes 4 + 5 + … + 63
+# = 2,010, 32 times as many. The clock shows a smaller factor, because this model is tiny: a step of a single position
+# is mostly the time that Python and PyTorch need to start some dozens of operations. The larger the model and the
+# longer the text, the nearer the two factors come.
 # </details>
 #
 # One thing is left to mend. Your step still joins old and new with `torch.cat`, so every step copies each layer's keys
@@ -1182,8 +1313,8 @@ plots.tell_stories(story_model, generate_cached, lm, vocabulary, prompts, n=60)
 # %% [markdown]
 # ## What you guessed, and what came out
 #
-# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one:
-# there is something to explain.
+# Nothing here is graded, and nothing happens if a guess is missing. A wrong guess is the more useful kind: it leaves
+# you something to explain.
 
 # %%
 from helpers.measuring.guesses import guesses
@@ -1193,8 +1324,8 @@ guesses({
     "8.4 … without a cache": (guess_weights_without, 1),
     "8.4 Exponent of the attention, with a cache": (guess_attention_with_cache, 1),
     "8.7 Of three kinds of layers, old outputs stay in": (guess_unchanged, 1),
-    "8.9 Most bytes a token": (guess_needs_most, "Llama 2 7B"),
-    "8.9 Fewest bytes a token": (guess_needs_least, "Mistral 7B"),
+    "8.9 Most bytes per token": (guess_needs_most, "Llama 2 7B"),
+    "8.9 Fewest bytes per token": (guess_needs_least, "Mistral 7B"),
     "8.11 Scores of latents are divided by the root of": (guess_divided_by_root_of, "d_h"),
     "8.12 Overwritten tokens that the chunk's first token must see": (guess_still_seen, 2),
     "8.16 Tokens per second grow more": (guess_grows_more, "with"),
@@ -1206,7 +1337,7 @@ guesses({
 # ## What you have now
 #
 # - **Keys and values** of every layer are kept. Queries are not. It works because causal outputs never change.
-# - With a cache a token costs $\Theta(d^2 + nd)$ instead of $\Theta(nd^2 + n^2d)$. The memory is
+# - With a cache a token costs $\Theta(d^2 + nd)$ instead of $\Theta(nd^2 + n^2d)$. The cache holds
 #   $2 \cdot L \cdot b \cdot n \cdot h_{kv} \cdot d_h$ numbers.
 # - New tokens stand at positions $m, m + 1, \dots$; the mask's triangle is shifted by $m$; a chunk needs it, a single
 #   token doesn't.
@@ -1223,7 +1354,7 @@ guesses({
 # - DeepSeek-AI (2024), *DeepSeek-V2*, section 2.1: latent attention, with the rotary part that 8.11 leaves out.
 # - Kwon et al. (2023), *Efficient Memory Management for Large Language Model Serving with PagedAttention*: 8.14 as a
 #   real server.
-# - Liu et al. (2024), *KIVI*: which axis of keys and values to quantise along, with pictures of their channels.
+# - Liu et al. (2024), *KIVI*: which axis of keys and values to quantize along, with pictures of their channels.
 #
 # **Next:** the scores of a *prompt* are still an $n \times n$ square. Unit 09 computes attention without ever making
 # it.

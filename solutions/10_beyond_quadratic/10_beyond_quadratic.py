@@ -10,8 +10,8 @@
 # # 10 · Beyond quadratic
 #
 # Full attention lets every token read every token, and pays for $n^2$ pairs. At 1000 tokens that is cheap. At 100,000
-# tokens it costs more than everything else together. There are three ways out: leave pairs out, sum the keys up, or
-# move a pair of brackets. The third one ends in a memory of fixed size, and then the question is what such a memory
+# tokens it costs more than everything else together. There are three ways out: leave pairs out, summarize the keys,
+# or move a pair of brackets. The third one ends in a memory of fixed size, and then the question is what such a memory
 # should forget.
 #
 # **After this unit you can**
@@ -23,19 +23,16 @@
 # - predict the cost of each, count it, measure it, and choose.
 #
 # **How to work.** For each kind of attention: predict how it grows, write it, and let the check count what it really
-# does. A right output is not enough here. A hidden $n \times n$ matrix is found, on texts much longer than any window.
-# You have about 3½ hours, and 25 points to earn.
+# does. A right output that comes too dear earns at most half of the points: a hidden $n \times n$ matrix is found, on
+# texts much longer than any window. You have about 3½ hours, and 25 points to earn.
 #
-# **For all functions here:** `*batch` stands for any number of axes in front, none included. Leave all inputs unchanged
-# (tables, γ and β too), and return the result in their dtype (the checks also use float64). Where there is a softmax,
-# scores may be large, above 0 and below: tens of thousands. (So a mask of $-10^4$ is too weak. $-\infty$ never is, and
-# $-10^9$ is low enough here.) All functions of PyTorch may be used. Gradients are checked, in float64. So don't
-# overwrite what the backward pass needs: `state = state + new` is fine, `state += new` is not. (To fill rows of an
-# empty output one by one is fine.)
+# **For all functions here:** where there is a softmax, scores may be in the tens of thousands, above 0 and below, so
+# mask with $-\infty$. Gradients are checked in all exercises but 10.8, in float64, for texts of several tokens.
+# PyTorch's own attention may be called.
 #
-# **Letters.** Besides $n$, $m$, $d$ and $d_v$: $w$ neighbours on each side, $g$ global tokens, $r$ summaries,
-# $\gamma_t$ what is left after a step, $\beta_t$ how much of a correction is written. In 10.3 a query has $c$ slots;
-# from 10.5 on a chunk has $c$ tokens. (Unit 00 has the conventions of the whole course.)
+# **Letters.** Besides $n$, $m$, $d$ and $d_v$: $w$ neighbors on each side, $g$ global tokens, $r$ summaries, $\gamma_t$
+# what is left after a step, $\beta_t$ how much of a correction is written. In 10.3 a query has $c$ slots; from 10.5 on
+# a chunk has $c$ tokens.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -55,9 +52,9 @@ setup()
 # ## 10.1 A window  ●●○ · 25 min · 3 points
 #
 # Most of what a word needs stands near it. So let token $i$ read only the tokens $j$ with $\lvert i - j\rvert \le w$:
-# $w$ neighbours to the left, $w$ to the right, and itself (Beltagy et al., 2020, section 3.1). Drawn as a matrix, the
-# allowed pairs form a **band**. At the ends the window is cut off. Apart from that it is the attention of unit 02, in
-# 10.2 and 10.3 too: scores $q \cdot k / \sqrt d$, and a softmax over the keys that are allowed.
+# $w$ neighbors to the left, $w$ to the right, and itself (Beltagy et al., 2020, section 3.1). Drawn as a matrix, the
+# allowed pairs form a **band**. At the ends the window is cut off. Otherwise it is the attention of unit 02, here and
+# in 10.2 and 10.3: scores $q \cdot k / \sqrt d$, and a softmax over the keys that are allowed.
 #
 # You write the second picture of this row now, the third in 10.2 and the fourth in 10.3.
 
@@ -67,12 +64,7 @@ plots.attention_patterns(n=25, w=2, g=1)
 # %% [markdown]
 # A mask gives the right output, and saves nothing: all $n^2$ scores are computed and most are thrown away. To save
 # work, never compute a score outside the band. Store the band as a *table*: row $i$ holds the keys of token $i$, one
-# slot each.
-#
-# Two rules, where the window is much narrower than the text: no query scores all $n$ keys, and no tensor holds a number
-# for each of the $n \times n$ pairs, in the backward pass either. The check counts both where $w$ is much smaller than
-# $n$, and nowhere else. $w$ is any whole number from 0 on: with $w = 0$ each token reads itself alone, and a window
-# wider than the text reads all of it.
+# slot each. Then no query scores all $n$ keys, and no tensor holds a number for each of the $n \times n$ pairs.
 #
 # **By hand.** $n = 6$, $w = 1$: the four tokens in the middle read 3 keys, the two at the ends 2. That is 16 of 36
 # pairs. The table has $6 \cdot 3 = 18$ slots, and 2 of them hold no key.
@@ -90,9 +82,12 @@ guess_work_doubles = None  # by what factor the work grows if n doubles
 
 # %% nbgrader={"grade": false, "grade_id": "local_attention", "locked": false, "schema_version": 3, "solution": true}
 def local_attention(
-    q: Float[Tensor, "*batch n d"], k: Float[Tensor, "*batch n d"], v: Float[Tensor, "*batch n d_v"], w: int
+    q: Float[Tensor, "*batch n d"],
+    k: Float[Tensor, "*batch n d"],
+    v: Float[Tensor, "*batch n d_v"],
+    w: int,
 ) -> Float[Tensor, "*batch n d_v"]:
-    """Token i attends to the tokens j with |i − j| ≤ w. O(n w d): no tensor of n × n elements."""
+    """Without an n × n tensor: token i attends to the tokens j with |i − j| ≤ w. O(n w d)."""
     ### BEGIN SOLUTION
     n = q.shape[-2]
     keys = torch.arange(n)[:, None] + torch.arange(-w, w + 1)  # (n, 2w + 1): which key stands in which slot
@@ -117,11 +112,20 @@ def local_attention(
 # <details><summary>Hint 3: other ways</summary>
 #
 # `F.pad` and `unfold` make the windows without an index. Or cut the queries into blocks and give each block its
-# neighbours' keys. Or loop over the tokens with slices. All are right if no query scores all n keys.
+# neighbors' keys. Or loop over the tokens with slices. All are right if no query scores all n keys.
 # </details>
 # <details><summary>If only the first and last rows are wrong</summary>
 #
 # What is in the slots beyond the ends, and what score does it have? A key of zeros has score 0, and $e^0 = 1$.
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - $w$ is 0 or more, and the window may be wider than the text (by a few tokens, so a table of $2w + 1$ slots fits).
+#   With $w = 0$ each token reads only itself.
+# - float32 and float64. A key and its value may be all zeros.
+# - Counted with $n$ of 300 to 400 and $w$ of 5 at most: the FLOPs of the matrix products and the elements of the
+#   largest tensor. About twice what the table of keys takes is allowed.
+# - The largest tensor of the backward pass is counted too.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "local_attention_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -148,7 +152,7 @@ plots.local_growth(local_attention, lengths=[128, 256, 512, 1024], d=16, w=8)
 # %% [markdown]
 # ## 10.2 A few tokens that read everything  ●●○ · 20 min · 3 points
 #
-# In a band, news travels $w$ tokens a layer. From one end of 4096 tokens to the other with $w = 128$ takes 32 layers.
+# In a band, news travels $w$ tokens per layer. From one end of 4096 tokens to the other with $w = 128$ takes 32 layers.
 # The way out of Longformer (Beltagy et al., 2020): let the first $g$ tokens be **global**. They read all tokens, and
 # all tokens read them. Any two tokens are then two steps apart. A token that stands for the whole text, such as BERT's
 # `[CLS]`, is a natural choice.
@@ -158,12 +162,10 @@ plots.window_film()
 
 # %% [markdown]
 # For the other tokens the global keys join the window, in *one* softmax. Careful near the start: a global token may
-# stand in a window too. It is one key, and gets one share. $g$ is any whole number from 0 (a window alone) to $n$ (full
-# attention). The rules of 10.1 hold, but for the rows of the global tokens: only these $g$ queries score all $n$ keys,
-# and no tensor holds a number for each of the $n \times n$ pairs.
+# stand in a window too. It is one key, and gets one share. Only the $g$ global queries score all $n$ keys.
 #
 # **By hand.** $n = 9$, $w = 1$, $g = 2$. Tokens 0 and 1 read 9 keys. Token 5 reads 0, 1, 4, 5, 6. Token 2 reads 0, 1,
-# 2, 3: four keys, not five.
+# 2, 3: four keys, not five. (With $g = 0$ token 0 reads 0 and 1.)
 #
 # **Predict:** the band costs $n(2w + 1)$ slots. What do $g$ global tokens add? Give a number for $n = 4096$, $w = 128$,
 # $g = 2$.
@@ -179,7 +181,8 @@ def global_local_attention(
     w: int,
     g: int,
 ) -> Float[Tensor, "*batch n d_v"]:
-    """Tokens 0 … g − 1 read all and are read by all; the others read |i − j| ≤ w too. O(n (w + g) d)."""
+    """Without an n × n tensor: tokens 0 … g − 1 read all and are read by all, and the others
+    read |i − j| ≤ w too. O(n (w + g) d)."""
     ### BEGIN SOLUTION
     n, scale = q.shape[-2], math.sqrt(q.shape[-1])
     first = torch.softmax(q[..., :g, :] @ k.mT / scale, dim=-1) @ v  # the global rows: g × n
@@ -204,6 +207,12 @@ def global_local_attention(
 # For the other rows put g columns in front of the window's table: 0, 1, …, g − 1 in every row. Which slots of the
 # window are then invalid?
 # </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - $w$ as in 10.1; $g$ from 0 (only the window) to $n$ (full attention). float32 and float64.
+# - The global keys may score hundreds more, or less, than those of the window. A key and its value may be all zeros.
+# - Counted as in 10.1, with the rows of the global tokens on top.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "global_local_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
 check.global_local(global_local_attention, points=3)
@@ -217,7 +226,7 @@ check.global_local(global_local_attention, points=3, cases=hidden.global_local)
 #
 # <details><summary>Your prediction</summary>
 #
-# $2\,g\,n$, nearly, so about 16,000: each of the $n - g$ other tokens has $g$ slots more, and each of the $g$ global
+# $2\,g\,n$, nearly, so about 16,000: each of the $n - g$ other tokens has $g$ more slots, and each of the $g$ global
 # tokens has $n$ instead of $2w + 1$.
 # </details>
 
@@ -227,28 +236,29 @@ plots.hops(global_local_attention, n=64, w=4)
 
 # %% [markdown]
 # The global token hears of it in layer 1 and tells everybody in layer 2. All of it goes through one vector of width
-# $d$. The next section spreads that load.
+# $d$. The next section spreads that load. (A language model looks only back: its table ends with token $i$ itself, and
+# its global tokens are read by all later ones, but read nothing later.)
 #
 # **BigBird** (Zaheer et al., 2020) has your window and your global tokens, and a third part: every token reads a few
 # keys drawn at random. In a graph with random edges no two tokens are many steps apart, so news travels along many
-# paths, and not through the global tokens alone. With a constant number of each the cost stays linear in $n$. What is
-# lost: no pattern with about $n$ pairs does all that full attention does in as few layers. The authors name a task that
-# one full layer solves, and that takes such patterns about $n$ layers (section 3.4, under a standard assumption on
+# paths, not only through the global tokens. With a constant number of each the cost stays linear in $n$. What is lost:
+# no pattern with about $n$ pairs does all that full attention does in as few layers. The authors name a task that one
+# full layer solves, and that takes such patterns about $n$ layers (section 3.4, under a standard assumption on
 # complexity).
 #
 # ## 10.3 Every pair in two layers, √n keys each  ●●○ · 25 min · 3 points
 #
 # Can every token reach every other in two layers if *no* token reads more than about $\sqrt n$ keys? Count first. If no
 # token may read more than $u$ keys, two layers bring it news of at most $u \cdot u$ tokens. For all $n$ of them $u$
-# must be at least $\sqrt n$: no smaller cap will do.
+# must be at least $\sqrt n$.
 #
-# The strided pattern of Sparse Transformers (Child et al., 2019, section 4.3; causal there) comes near it: no token
-# reads as many as $3\lceil\sqrt n\,\rceil$ keys. With $s = \lceil\sqrt n\,\rceil$, token $i$ reads
+# The strided pattern of Sparse Transformers (Child et al., 2019, section 4.3; causal there) comes near it. With
+# $s = \lceil\sqrt n\,\rceil$, token $i$ reads
 #
 # - its **window**: all $j$ with $\lvert i - j\rvert < s$;
 # - its **column**: all $j$ with $i - j$ divisible by $s$.
 #
-# Column first, then window: jump to the neighbourhood, then walk. (If one token may read everything, fewer pairs are
+# Column first, then window: jump to the neighborhood, then walk. (If one token may read everything, fewer pairs are
 # enough: the global token of 10.2 connects all tokens with about $3n$ of them.)
 #
 # **By hand.** $n = 16$, $s = 4$. Token 5 reads 2, 3, …, 8 and of its column 1, 9, 13 as well: 10 keys. To hear of token
@@ -256,21 +266,18 @@ plots.hops(global_local_attention, n=64, w=4)
 #
 # <details><summary>Look at the ends</summary>
 #
-# In the middle it is: of $i$'s column, one token is never more than $s/2$ away. But with $n = 16$ token 0 has the
-# column 0, 4, 8, 12, and with a window of 2 token 12 reads up to 14. None of the tokens that token 0 reads reads
-# token 15.
+# In the middle it is: of $i$'s column, one token is never more than $s/2$ away. But take $n = 16$ and a window of 2.
+# Token 15 is read by 13 and 14 (it is in their windows), by 3, 7 and 11 (its column) and by itself. Token 0 reads 0, 1,
+# 2, 4, 8 and 12: none of these.
 # </details>
 #
-# **(a)** `strided_keys(n)` returns the pattern: for each token the list of the keys it reads. Any pattern gets the
-# points if it has four properties: different keys from $0 … n-1$ in each list; every token reads itself; no token reads
-# more than $3\lceil\sqrt n\,\rceil$ keys; two layers connect every pair. ($n \ge 1$. The factor 3 is the limit; the
-# strided pattern is one of several that keep it, with $s = \lfloor\sqrt n\rfloor$ too.)
+# **(a)** `strided_keys(n)` returns the pattern: for each token the list of the keys it reads, itself included. Any
+# pattern will do that connects every pair in two layers and in which no token reads more than $3\lceil\sqrt n\,\rceil$
+# keys.
 #
 # **(b)** `gathered_attention` computes attention of $n$ queries to $m$ keys for *any* pattern. It is given as a table
-# with $c$ slots a row: `keys[i]` holds the keys of query $i$, and `allowed[i]` says which slots count. The lists have
-# different lengths, so some slots of a row are not allowed; they may stand anywhere in it, and hold any number from
-# $0 … m-1$. Every row has at least one slot that is allowed, and no key stands in two of these. The rules of 10.1 hold:
-# no query scores all $m$ keys, and there is no tensor of $n \times m$ elements.
+# with $c$ slots per row: `keys[i]` holds the keys of query $i$, and `allowed[i]` says which slots count. The lists have
+# different lengths, so some slots of a row are empty. They may stand anywhere in it, and hold any number.
 
 # %% nbgrader={"grade": false, "grade_id": "strided_sparse", "locked": false, "schema_version": 3, "solution": true}
 def strided_keys(n: int) -> list[list[int]]:
@@ -293,7 +300,8 @@ def gathered_attention(
     keys: Int[Tensor, "n c"],
     allowed: Bool[Tensor, "n c"],
 ) -> Float[Tensor, "*batch n d_v"]:
-    """Query i reads key keys[i, s] for every slot s with allowed[i, s]: O(n c d)."""
+    """Without an n × m tensor: query i reads key keys[i, s] for all s with allowed[i, s].
+    O(n c d)."""
     ### BEGIN SOLUTION
     scores = torch.einsum("...nd,...ncd->...nc", q, k[..., keys, :]) / math.sqrt(q.shape[-1])
     weights = torch.softmax(scores.masked_fill(~allowed, -math.inf), dim=-1)
@@ -314,6 +322,16 @@ def gathered_attention(
 # <details><summary>Hint for (b)</summary>
 #
 # You have written it before: it is your window of 10.1 with another table.
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - (a) Four properties of any pattern: each list holds different keys from $0 … n-1$; every token reads itself; no
+#   token reads more than $3\lceil\sqrt n\,\rceil$ keys; two layers connect every pair. Tuples or sets are fine too.
+# - (b) Every row has at least one allowed slot, and no key stands in two allowed ones. An empty slot holds any number
+#   from $0 … m-1$, perhaps that of an allowed key. float32 and float64.
+# - (b) Counted with $n = 300$, $m = 350$, $c = 8$: the FLOPs and the largest tensor, twice what the table of keys
+#   takes. The largest tensor of the backward pass is counted too.
+# - (a) and (b) share the points equally.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "strided_sparse_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -339,15 +357,15 @@ plots.strided_growth(strided_keys, gathered_attention, lengths=[64, 144, 324, 72
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# A slope of 1.5: $n\sqrt n = n^{1.5}$. If you gathered keys, your line in the right picture lies above the grey one:
+# A slope of 1.5: $n\sqrt n = n^{1.5}$. If you gathered keys, your line in the right picture lies above the gray one:
 # the table holds about $3\sqrt n\,n\,d$ numbers. With $d = 16$ that is less than $n^2$ only from about
 # $n = 48^2 = 2304$ on.
 # </details>
 #
 # Gathering has a price that FLOPs don't show. The table of gathered keys holds $n\,c\,d$ numbers, and scattered memory
-# is slow to read. That is why real kernels work on *blocks* of neighbouring keys, BigBird's among them. (Your
-# `gathered_attention` computes the rows of BigBird's pattern as well, from a table of each token's window, global and
-# random keys. Only the rows of the global tokens, which read everything, are plain attention, as in 10.2.)
+# is slow to read. That is why real kernels work on *blocks* of neighboring keys, BigBird's among them. (Your
+# `gathered_attention` computes BigBird's rows too, from a table of each token's window, global and random keys. Only
+# the global tokens' own rows are plain attention, as in 10.2.)
 #
 # ## 10.4 A summary of the keys  ●○○ · 10 min · 2 points
 #
@@ -357,12 +375,11 @@ plots.strided_growth(strided_keys, gathered_attention, lengths=[64, 144, 324, 72
 #
 # $$\operatorname{softmax}\!\left(\frac{q\,(E k)^\top}{\sqrt d}\right) F v$$
 #
-# (The paper's letter for $r$ is $k$, which is taken here. In the code the two matrices are `e` and `f`, because `F` is
-# `torch.nn.functional` there.) No tensor of $n \times m$ elements may be made. PyTorch's own
-# `F.scaled_dot_product_attention` may be used.
+# (The paper's letter for $r$ is $k$, which is taken here. In code the matrices are `e` and `f`, because `F` is
+# `torch.nn.functional`.)
 #
 # **By hand.** One feature, four keys 1, 3, 10, 20, and $E$ with the rows (½, ½, 0, 0) and (0, 0, ½, ½). Then $E k$ is 2
-# and 15: two summaries of two keys each. $E$ stands on the *left*: it mixes rows, that is positions. A matrix on the
+# and 15: two summaries of two keys each. $E$ stands on the *left*: it mixes rows, that is, positions. A matrix on the
 # right would mix features, and the list would be as long as before.
 
 # %%
@@ -384,7 +401,7 @@ def low_rank_attention(
     e: Float[Tensor, "r m"],
     f: Float[Tensor, "r m"],
 ) -> Float[Tensor, "*batch n d_v"]:
-    """softmax(q (E k)ᵀ / √d) (F v), in O((n + m) r d)."""
+    """Without an n × m tensor: softmax(q (E k)ᵀ / √d) (F v), in O((n + m) r d)."""
     ### BEGIN SOLUTION
     short_k, short_v = e @ k, f @ v  # (*batch, r, d) and (*batch, r, d_v)
     weights = torch.softmax(q @ short_k.mT / math.sqrt(q.shape[-1]), dim=-1)  # (*batch, n, r)
@@ -395,6 +412,13 @@ def low_rank_attention(
 # <details><summary>Hint: in which order?</summary>
 #
 # $q\,(E k)^\top = (q\,k^\top) E^\top$. Both are right on paper. Which of the two makes an n × m matrix on the way?
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - $r$ from 1 to $m$. $E$ and $F$ are used as they are: entries may be negative, and rows need not sum to 1. float32
+#   and float64.
+# - Counted with $n$ and $m$ of 250 to 350: twice the FLOPs of the four products, and tensors of up to $2\,m\,r\,d$
+#   numbers, far fewer than $n \times m$.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "low_rank_attention_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
@@ -413,8 +437,8 @@ torch.manual_seed(0)
 plots.summary_error(low_rank_attention, ranks=[4, 8, 16, 32, 64, 128, 256])
 
 # %% [markdown]
-# If neighbours resemble each other, a fraction of the keys says nearly everything. If every token has news of its own,
-# a summary must lose some of it. Two more limits: $E$ has a fixed number of columns, so the length is fixed, and a
+# If neighbors resemble each other, a fraction of the keys says nearly everything. If every token has news of its own, a
+# summary must lose some of it. Two more limits: $E$ has a fixed number of columns, so the length is fixed, and a
 # summary of *all* positions contains the future, so the causal form is lost.
 #
 # <details><summary>Your prediction</summary>
@@ -427,8 +451,8 @@ plots.summary_error(low_rank_attention, ranks=[4, 8, 16, 32, 64, 128, 256])
 #
 # What forces us to make the $n \times n$ scores? Only the softmax: it stands between $q k^\top$ and $v$. Replace
 # $e^{q \cdot k}$ by a product of *features*, $\varphi(q) \cdot \varphi(k)$, with $\varphi$ applied to every entry. Then
-# nothing stands in between, and the brackets of the matrix products can be moved as we like (Katharopoulos et al.,
-# 2020, section 3.2):
+# nothing stands in between, and we can move the brackets of the matrix products as we like (Katharopoulos et al., 2020,
+# section 3.2):
 #
 # $$\big(\varphi(q)\,\varphi(k)^\top\big)\,v \;=\; \varphi(q)\,\big(\varphi(k)^\top v\big)$$
 
@@ -438,17 +462,16 @@ plots.brackets(n=10, d=3)
 # %% [markdown]
 # The inner product on the right is $d \times d_v$, however long the sequence is. Weights must be positive and sum to 1.
 # So $\varphi$ must be positive, for instance $\varphi(x) = \operatorname{elu}(x) + 1$, and each row is divided by the
-# sum of its weights, the **normaliser**. There is no $1/\sqrt d$: it was there for the softmax. And nothing is added to
-# the normaliser: $\varphi$ is positive, so on paper it is never 0. (The paper's code adds a small number, which shows
-# where all features are small. On a computer $\operatorname{elu}(x) + 1$ is rounded to exactly 0 from about $x = -17$
-# down, in float64 from $-37$. The entries of `q` and `k` are moderate here, from about $-15$ to 15.)
+# sum of its weights, the **normalizer**. There is no $1/\sqrt d$: it was there for the softmax. And nothing is added to
+# the normalizer: $\varphi$ is positive, so it is never 0. (The paper's code adds a small number, which shows where all
+# features are small.)
 #
 # $$\text{out}_i = \frac{\varphi(q_i)\,S}{\varphi(q_i) \cdot z}, \qquad S = \sum_j \varphi(k_j)^\top v_j, \qquad
 # z = \sum_j \varphi(k_j)$$
 #
 # **By hand.** Two keys with features (2, 1) and (1, 3), values 10 and 40.
 # $S = (2 \cdot 10 + 1 \cdot 40,\; 1 \cdot 10 + 3 \cdot 40) = (60, 130)$ and $z = (3, 4)$. A query with features (1, 2)
-# gets $(60 + 260)/(3 + 8) = 320/11 = 29.1$. The other way round: its weights are 4 and 7, and
+# gets $(60 + 260)/(3 + 8) = 320/11 = 29.1$. The other way around: its weights are 4 and 7, and
 # $(4 \cdot 10 + 7 \cdot 40)/11$ is 29.1 again.
 #
 # **(a)** `linear_attention`: every query reads all keys, in $O((n + m)\,d\,d_v)$.
@@ -458,19 +481,12 @@ plots.brackets(n=10, d=3)
 # $$S_t = S_{t-1} + \varphi(k_t)^\top v_t, \qquad z_t = z_{t-1} + \varphi(k_t), \qquad
 # \text{out}_t = \frac{\varphi(q_t)\,S_t}{\varphi(q_t) \cdot z_t}$$
 #
-# This is an **RNN** with the matrix $S$ as its state, and nothing grows with $n$. Note that the state is updated first
-# and read then: a token reads itself. A loop is the plain way. Cumulative sums over the tokens count too, and may keep
-# all states, $n\,d\,d_v$ numbers. The work must stay $O(n\,d\,d_v)$. A triangle of $n \times n$ weights doesn't, and
-# neither does a sum over the whole past for every token.
+# This is an **RNN** with the matrix $S$ as its state, and nothing grows with $n$. The state is updated first and read
+# afterwards: a token reads itself.
 #
 # **(c)** `chunked_linear_attention`, the middle way that is used in practice (Hua et al., 2022). Cut the sequence into
 # chunks of $c$ tokens. What lies *before* the chunk comes from the state. What lies *inside* it comes from a
 # $c \times c$ triangle of scores. Then the whole chunk is added to the state. Work: $O(n\,d\,d_v + n\,c\,(d + d_v))$.
-# The check counts PyTorch's operations: up to 120 for each of the $n/c$ chunks. Plain answers take 20 to 70; a loop
-# over the 25 tokens of a chunk takes more. (An `einsum` counts as the 5 to 12 operations that it is made of.) All
-# chunks at once is fine. (Cut off the rows that fill up the last chunk *before* you divide: their 0/0 spoils the
-# gradients.) Where you use running sums, shift them and don't take a chunk's own sum off again: a large number that was
-# added and taken off has cost the small ones their digits. $c$ may be larger than $n$.
 
 # %% nbgrader={"grade": false, "grade_id": "feature_map", "locked": true, "schema_version": 3, "solution": false}
 def phi(x):
@@ -479,21 +495,25 @@ def phi(x):
 
 # %% nbgrader={"grade": false, "grade_id": "linear_attention", "locked": false, "schema_version": 3, "solution": true}
 def linear_attention(
-    q: Float[Tensor, "*batch n d"], k: Float[Tensor, "*batch m d"], v: Float[Tensor, "*batch m d_v"]
+    q: Float[Tensor, "*batch n d"],
+    k: Float[Tensor, "*batch m d"],
+    v: Float[Tensor, "*batch m d_v"],
 ) -> Float[Tensor, "*batch n d_v"]:
-    """φ(q) (φ(k)ᵀ v), each row divided by φ(q) · Σ φ(k). Not causal; no n × m matrix."""
+    """Without an n × m tensor: φ(q) (φ(k)ᵀ v), each row divided by φ(q) · Σ φ(k)."""
     ### BEGIN SOLUTION
     q, k = phi(q), phi(k)
     state = k.mT @ v  # (*batch, d, d_v)
-    normaliser = q @ k.sum(dim=-2).unsqueeze(-1)  # (*batch, n, 1)
-    return q @ state / normaliser
+    normalizer = q @ k.sum(dim=-2).unsqueeze(-1)  # (*batch, n, 1)
+    return q @ state / normalizer
     ### END SOLUTION
 
 
 def recurrent_linear_attention(
-    q: Float[Tensor, "*batch n d"], k: Float[Tensor, "*batch n d"], v: Float[Tensor, "*batch n d_v"]
+    q: Float[Tensor, "*batch n d"],
+    k: Float[Tensor, "*batch n d"],
+    v: Float[Tensor, "*batch n d_v"],
 ) -> Float[Tensor, "*batch n d_v"]:
-    """The causal form, token after token, with a running state and a running normaliser."""
+    """The causal form, token after token, with a running state and a running normalizer."""
     ### BEGIN SOLUTION
     q, k = phi(q), phi(k)
     state, z, outputs = 0, 0, []
@@ -507,9 +527,12 @@ def recurrent_linear_attention(
 
 
 def chunked_linear_attention(
-    q: Float[Tensor, "*batch n d"], k: Float[Tensor, "*batch n d"], v: Float[Tensor, "*batch n d_v"], c: int
+    q: Float[Tensor, "*batch n d"],
+    k: Float[Tensor, "*batch n d"],
+    v: Float[Tensor, "*batch n d_v"],
+    c: int,
 ) -> Float[Tensor, "*batch n d_v"]:
-    """The causal form in chunks of c tokens (the last may be shorter), in n/c steps or fewer."""
+    """The causal form in chunks of c tokens (the last may be shorter)."""
     ### BEGIN SOLUTION
     q, k = phi(q), phi(k)
     state = q.new_zeros(*q.shape[:-2], q.shape[-1], v.shape[-1])
@@ -518,8 +541,8 @@ def chunked_linear_attention(
     for start in range(0, q.shape[-2], c):
         q_c, k_c, v_c = (x[..., start : start + c, :] for x in (q, k, v))
         inside = torch.tril(q_c @ k_c.mT)  # (*batch, c, c)
-        normaliser = q_c @ z + inside.sum(dim=-1, keepdim=True)
-        outputs.append((q_c @ state + inside @ v_c) / normaliser)
+        normalizer = q_c @ z + inside.sum(dim=-1, keepdim=True)
+        outputs.append((q_c @ state + inside @ v_c) / normalizer)
         state = state + k_c.mT @ v_c
         z = z + k_c.sum(dim=-2).unsqueeze(-1)
     return torch.cat(outputs, dim=-2)
@@ -530,7 +553,7 @@ def chunked_linear_attention(
 #
 # `a @ b @ c` is `(a @ b) @ c`. Where do you need brackets of your own?
 # </details>
-# <details><summary>Hint 2: the normaliser</summary>
+# <details><summary>Hint 2: the normalizer</summary>
 #
 # $\varphi(q_i) \cdot z$ is one number for each query. Keep its axis, (…, n, 1), so that it divides rows.
 # </details>
@@ -541,12 +564,29 @@ def chunked_linear_attention(
 # </details>
 # <details><summary>Hint 4 for (c): two parts of everything</summary>
 #
-# Numerator and normaliser each have a part from the state and a part from the triangle. Read the state before you add
+# Numerator and normalizer each have a part from the state and a part from the triangle. Read the state before you add
 # the chunk to it, or the chunk counts twice.
 # </details>
 # <details><summary>If you see NaN in the first row</summary>
 #
 # 0/0: the first token reads a state that holds nothing yet. Does it read itself?
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - The three functions share the points equally. float32 and float64.
+# - Entries of `q` and `k` lie between about −15 and 15, in float32 seldom beyond ±10. (Further down
+#   $\operatorname{elu}(x) + 1$ is rounded, in float32 to exactly 0 from about $-17$ on.)
+# - (a) Counted with $n$ and $m$ of 240 to 400: twice the FLOPs of the formula, and tensors of up to
+#   $2\,n\,(d+1)(d_v+1)$ numbers. No $n \times m$ matrix, not for the normalizer either.
+# - (b) Counted likewise, with $n$ of 250 to 300. Cumulative sums are fine, and may keep all states, $n\,d\,d_v$
+#   numbers. A triangle of $n \times n$ weights is too dear, and so is a sum over the whole past for every token.
+# - (c) Any $c$, even 1 or more than $n$. Counted with $n$ of 525 to 608 and $c$ of 4 to 30, likewise.
+# - (c) Up to 120 of PyTorch's operations per chunk, the short last one included. Plain answers take 20 to 70, a loop
+#   over 25 tokens takes more, and an `einsum` counts as 5 to 12. All chunks at once is fine.
+# - (c) A key and its value may be many thousand times as large as those before. If you use running sums, shift them by
+#   one chunk: to subtract a chunk's own sum again costs the small numbers their digits.
+# - (c) If you fill up the last chunk with features of 0, cut these rows off *before* you divide: their 0/0 spoils the
+#   gradients.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "linear_attention_test", "locked": true, "points": 4, "schema_version": 3, "solution": false}
@@ -596,22 +636,25 @@ plots.chunk_sizes(chunked_linear_attention, sizes=[1, 2, 4, 8, 16, 32, 64, 128, 
 # %% [markdown]
 # **What is lost.** $e^{q \cdot k}$ can single out one key in a thousand. $\varphi(q) \cdot \varphi(k)$ is a plain dot
 # product of positive vectors, and those always overlap. Here every query looks for exactly one key, the one on the
-# diagonal:
+# diagonal. (The right map belongs to Performer, in the fold below.)
 
 # %%
 plots.blurred_weights(n=12, d=16)
 
 # %% [markdown]
-# The state explains it too: $d \times d_v$ numbers can't hold $n \gg d$ values apart. Linear attention remembers the
+# The state explains it too: $d \times d_v$ numbers can't keep $n \gg d$ values apart. Linear attention remembers the
 # gist and forgets the quotation.
 #
-# **Performer** (Choromanski et al., 2021) keeps the brackets and takes another $\varphi$. Your $\varphi$ makes weights
-# of a new kind, and a model has to be trained with them. Performer's features estimate the old ones: draw $r$ random
+# <details><summary>Performer: features that estimate the softmax (a side road: nothing later needs it)</summary>
+#
+# Performer (Choromanski et al., 2021) keeps the brackets and takes another $\varphi$. Your $\varphi$ makes weights of a
+# new kind, and a model has to be trained with them. Performer's features estimate the old ones: draw $r$ random
 # directions $\omega$ from a normal distribution, and let $\varphi(x)$ have the entries
 # $e^{\omega \cdot x - |x|^2/2} / \sqrt r$. They are positive, and *on average* $\varphi(q) \cdot \varphi(k)$ is
 # $e^{q \cdot k}$ (lemma 1). So this estimates softmax attention in $O(n\,r\,d)$, and runs in the same three forms as
 # yours (section 2.2; the causal one in appendix B.1). What is lost is exactness. The noise falls only as $1/\sqrt r$,
-# and it is largest where $q + k$ is long, that is where softmax is sharp. The right map shows it for $r = 64$.
+# and it is largest where $q + k$ is long, that is, where softmax is sharp. The right map shows it for $r = 64$.
+# </details>
 #
 # ## 10.6 A memory that fades  ●●● · 30 min · 3 points
 #
@@ -622,12 +665,13 @@ plots.blurred_weights(n=12, d=16)
 #
 # Who chooses the factor? In **RetNet** (Sun et al., 2023, section 2.1) it is a constant, a different one for each head:
 # $1 - \tfrac{1}{32}$, $1 - \tfrac{1}{64}$, … (equation 8; its queries and keys are also rotated, as in unit 05). In
-# **Mamba-2** (Dao & Gu, 2024, section 5) the token chooses it, through a gate: "from here on it is another topic,
-# forget". Gated linear attention (Yang et al., 2024a) has a gate for each of the $d$ rows of the state. You write the
-# form in the middle: one factor for each head and token.
+# **Mamba-2** (Dao & Gu, 2024, section 5) the token chooses it, through a gate: "here begins another topic, forget".
+# Gated linear attention (Yang et al., 2024a) has a gate for each of the $d$ rows of the state. You write the form in
+# the middle: one factor for each head and token.
 #
-# There is no $\varphi$ here and no normaliser. Queries and keys are taken as they are, weights may be negative, and the
-# layer normalises its *output* (in RetNet by a GroupNorm, section 2.2).
+# There is no $\varphi$ here and no normalizer. Queries and keys are taken as they are. Weights may be negative and
+# cancel each other, so they can't be made to sum to 1; the layer normalizes its *output* instead (in RetNet by a
+# GroupNorm, section 2.2).
 #
 # **Written out**, token $s$ has faded by the factors of all tokens *after* it when token $t$ reads it, but not by its
 # own:
@@ -635,7 +679,7 @@ plots.blurred_weights(n=12, d=16)
 # $$\text{out}_t = \sum_{s \le t} D_{ts}\,(q_t \cdot k_s)\,v_s, \qquad
 # D_{ts} = \gamma_{s+1}\,\gamma_{s+2} \cdots \gamma_t, \qquad D_{tt} = 1$$
 #
-# So $D$ takes the place of the triangle of ones. It is a causal mask with shades. With one constant factor it is
+# So $D$ takes the place of the triangle of ones: a causal mask with shades. With one constant factor it is
 # $\gamma^{t-s}$.
 #
 # **By hand.** Three tokens, all queries and keys 1, values 16, 4, 5, factors 1, ½, ¼. The state is 16, then
@@ -645,18 +689,13 @@ plots.blurred_weights(n=12, d=16)
 # **Predict:** a head of RetNet has $\gamma = 31/32$. After how many tokens is half of a token left? What does a gate
 # that is 0.0001 at token 9, and 1 elsewhere, do to $D$?
 #
-# **(a)** `recurrent_decayed_attention`: token after token, as the formula says. Work: $O(n\,d\,d_v)$, and no past is
-# summed up again.
+# **(a)** `recurrent_decayed_attention`: token after token, as the formula says, in $O(n\,d\,d_v)$.
 #
-# **(b)** `chunked_decayed_attention`: start from your `chunked_linear_attention`. Take $\varphi$ and the normaliser
-# out. Then put decay in its four places: the scores inside a chunk; what token $t$ of a chunk finds of the old state;
-# what is left of the old state when the chunk is over; and what is left by then of each of the chunk's own keys. Each
-# is a product of some of the chunk's factors. Which?
-#
-# Three things to watch. The check counts operations as in 10.5, up to 120 a chunk, so there is no loop over the tokens
-# of a chunk, not for its mask either. Factors near 0 and long chunks come together: a product of 130 factors of 0.001
-# is 0 for a computer, and 0/0 is NaN. And sums of logarithms grow with their length. Where two large ones are
-# subtracted the last digits are lost, so begin each chunk's sum at 0.
+# **(b)** `chunked_decayed_attention`: start from your `chunked_linear_attention`, without $\varphi$ and the normalizer.
+# Then put decay in its four places: the scores inside a chunk; what token $t$ of a chunk finds of the old state; what
+# is left of the old state when the chunk is over; and what is left by then of each of the chunk's own keys. Each is a
+# product of some of the chunk's factors. Which? Careful: a product of 130 factors of 0.001 is 0 for a computer, and 0/0
+# is NaN.
 
 # %%
 guess_half_left = None  # a number
@@ -668,7 +707,7 @@ def recurrent_decayed_attention(
     v: Float[Tensor, "*batch n d_v"],
     gamma: Float[Tensor, "*batch n"],
 ) -> Float[Tensor, "*batch n d_v"]:
-    """S_t = γ_t S_{t−1} + k_tᵀ v_t, read by q_t, token after token. No feature map, no normaliser."""
+    """S_t = γ_t S_{t−1} + k_tᵀ v_t, read by q_t, token after token. No φ, no normalizer."""
     ### BEGIN SOLUTION
     state, outputs = 0, []
     for t in range(q.shape[-2]):
@@ -686,7 +725,7 @@ def chunked_decayed_attention(
     gamma: Float[Tensor, "*batch n"],
     c: int,
 ) -> Float[Tensor, "*batch n d_v"]:
-    """The same in chunks of c tokens (the last may be shorter), in n/c steps or fewer."""
+    """The same in chunks of c tokens (the last may be shorter)."""
     ### BEGIN SOLUTION
     state = q.new_zeros(*q.shape[:-2], q.shape[-1], v.shape[-1])
     outputs = []
@@ -711,13 +750,14 @@ def chunked_decayed_attention(
 # <details><summary>Hint 2 for (b): differences of sums</summary>
 #
 # With `total = gamma.log().cumsum(-1)` the logarithm of $\gamma_{s+1} \cdots \gamma_t$ is `total[t] - total[s]`. A
-# column minus a row gives all pairs at once.
+# column minus a row gives all pairs at once. (Or without logarithms: a square with $\gamma_t$ in row t below the
+# diagonal and 1 elsewhere, `cumprod(-2)`, then `tril()`. That loses no digits, however long the chunk is.)
 # </details>
 # <details><summary>Hint 3 for (b): the four places</summary>
 #
 # Number the chunk's tokens 0 … c − 1. The score of the pair (t, s) gets $\gamma_{s+1} \cdots \gamma_t$. Token t finds
 # $\gamma_0 \cdots \gamma_t$ of the old state. When the chunk is over, $\gamma_0 \cdots \gamma_{c-1}$ of it are left,
-# and $\gamma_{s+1} \cdots \gamma_{c-1}$ of key s. Which rows of the mask have you seen here?
+# and $\gamma_{s+1} \cdots \gamma_{c-1}$ of key s: that is the last row of the mask.
 # </details>
 # <details><summary>If the values are right and the gradients are NaN</summary>
 #
@@ -728,6 +768,16 @@ def chunked_decayed_attention(
 # <details><summary>A test of your own</summary>
 #
 # With c = 1 the chunked form is (a). With all factors 1 it is the numerator of 10.5 (c), without $\varphi$.
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - float32 and float64; the result has the dtype of the inputs. (a) and (b) share the points equally.
+# - Factors from $10^{-15}$ to 1, never exactly 0.
+# - (a) is counted as 10.5 (b), and (b) as 10.5 (c), with $c$ up to 50: no past is summed up again, and no loop runs
+#   over the tokens of a chunk, not for its mask either.
+# - (b) Any $c$, even 1 or more than $n$. Long chunks of small factors: $c = 128$ with all factors 0.001, in float64.
+# - (b) In float32 chunks have at most 30 tokens, in texts of up to 700. Begin each chunk's sum of logarithms at 0: sums
+#   over the whole text are so large that their differences have lost the last digits.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "decayed_attention_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -766,26 +816,25 @@ plots.fading_memory(chunked_decayed_attention, n=24, begins=(0, 9, 17))
 #
 # ## 10.7 A memory that corrects itself  ●●● · 30 min · 3 points
 #
-# Think of the state as a table that is looked up by keys. Writing adds $k^\top v$. Looking $k$ up returns
+# Think of the state as a table that is looked up by keys. Writing adds $k^\top v$. Looking up $k$ returns
 # $k\,S = |k|^2\,v$ plus what other keys have left in that direction. If all keys have length 1 and stand at right
 # angles, each returns its own value, exactly. Now write the *same* key a second time. The table returns the sum of both
 # values. But a key that comes again usually has news: the door is *open*, the door is *closed*. The new value should
 # take the old one's place.
 #
-# So look the key up before you write, and write only the difference:
+# So look up the key before you write, and write only the difference:
 #
 # $$S_t = S_{t-1} + \beta_t\,k_t^\top\big(v_t - k_t\,S_{t-1}\big), \qquad \text{out}_t = q_t\,S_t$$
 #
 # That is the **delta rule** (for linear attention: Schlag et al., 2021, section 4.2, equation 24). It is one step of
 # gradient descent on $\tfrac12\,|k_t S - v_t|^2$ with learning rate $\beta_t$: the layer learns while it reads (Yang et
-# al., 2024b, section 2.2). A gate chooses $\beta_t$ between 0, write nothing, and 1, replace; it is never outside.
-# Multiplied out it is $S_t = (1 - \beta_t\,k_t^\top k_t)\,S_{t-1} + \beta_t\,k_t^\top v_t$ (here 1 is the unit matrix).
-# Decay takes from all that is stored. This takes only what stands under *this* key.
+# al., 2024b, section 2.2). A gate chooses $\beta_t$ between 0 (write nothing) and 1 (replace). Multiplied out it is
+# $S_t = (1 - \beta_t\,k_t^\top k_t)\,S_{t-1} + \beta_t\,k_t^\top v_t$ (here 1 is the unit matrix). Decay takes from all
+# that is stored. This takes only what stands under *this* key.
 #
 # **Length 1.** A key of length 2 looks up 4 times what it wrote. With $\beta = 1$ the correction overshoots, and the
-# state can grow without bound. So divide each key by its length first, $k_t \leftarrow k_t / |k_t|$. That is part of
-# your function. No key is zero; the shortest are about $10^{-7}$ long. Queries and values stay as they are, and there
-# is no $\varphi$ and no normaliser.
+# state can grow without bound. So your function first divides each key by its length, $k_t \leftarrow k_t / |k_t|$.
+# Queries and values stay as they are, and there is no $\varphi$ and no normalizer.
 #
 # **By hand.** The key (1, 0) is written with the value 10, then again with 40. Linear attention returns 50. The delta
 # rule with $\beta = 1$: the table holds 10, the difference is 30, and $10 + 30 = 40$. With $\beta = 0.2$ at the second
@@ -794,9 +843,6 @@ plots.fading_memory(chunked_decayed_attention, n=24, begins=(0, 9, 17))
 # **Predict:** keys A, B and C stand at right angles. Written are A = 2, B = 5, A = 6, C = 1, A = 7. What do four
 # memories return for A: a plain sum, decay, softmax attention with sharp scores, the delta rule with $\beta = 1$?
 # (Decay needs its factor: say only whether it returns more or less than 7.)
-#
-# A loop over the tokens is the plain way; $\beta$ has the shape (…, n). The state has a fixed size: no tensor of
-# $n \times n$ elements. (Chunks of up to 16 tokens, as at the end of this section, count too.)
 
 # %%
 guess_plain_sum = None  # a number
@@ -811,7 +857,8 @@ def delta_rule(
     v: Float[Tensor, "*batch n d_v"],
     beta: Float[Tensor, "*batch n"],
 ) -> Float[Tensor, "*batch n d_v"]:
-    """S_t = S_{t−1} + β_t k_tᵀ (v_t − k_t S_{t−1}), read by q_t. The keys are divided by their length first."""
+    """S_t = S_{t−1} + β_t k_tᵀ (v_t − k_t S_{t−1}), read by q_t. Keys are first divided by
+    their length."""
     ### BEGIN SOLUTION
     k = k / k.norm(dim=-1, keepdim=True)
     state, outputs = q.new_zeros(*q.shape[:-2], q.shape[-1], v.shape[-1]), []
@@ -837,6 +884,14 @@ def delta_rule(
 # <details><summary>If the numbers explode</summary>
 #
 # How long are your keys? The length is taken over the last axis, and each key has its own.
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - float32 and float64; the result has the dtype of the inputs. $\beta$ lies between 0 and 1.
+# - No key is zero, but some are only about $10^{-7}$ long: add nothing to a length. `F.normalize` is fine, because its
+#   smallest length is $10^{-12}$.
+# - Counted with $n$ of 250 to 300: FLOPs and largest tensor for a loop over the tokens, or for chunks of up to 16
+#   tokens, as at the end of this section. No tensor of $n \times n$ elements.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "delta_rule_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -875,18 +930,20 @@ plots.overwritten_keys(delta_rule, recurrent_decayed_attention, d=16)
 # corrections $u_t$ of a chunk solve $c$ linear equations. With $K$, $V$, $U$ the chunk's keys, values and corrections,
 # and $S$ the state before it: $u_t = \beta_t\,(v_t - k_t S - \sum_{s<t} (k_t \cdot k_s)\,u_s)$, a triangle. Solve it,
 # and what remains is your chunked form of 10.6 without decay, with $U$ instead of $V$. That is how DeltaNet is trained
-# (Yang et al., 2024b, section 3). Decay and delta rule together make the *gated* delta rule (Yang, Kautz & Hatamizadeh,
-# 2025, section 3.1): the gate forgets a topic, the delta rule a fact.
+# (Yang et al., 2024b, section 3). Decay and delta rule together, first $\gamma_t S_{t-1}$ and then the correction, make
+# the *gated* delta rule (Yang, Kautz & Hatamizadeh, 2025, section 3.1): the gate forgets a topic, the delta rule a
+# fact.
 #
 # ## 10.8 What each of them costs  ●●○ · 15 min · 2 points
 #
-# Now the formulas. Count the FLOPs of the **matrix products** alone, as PyTorch's counter does, for one head with
-# $d_v = d$ and $n = m$. A product of $(a \times b)$ and $(b \times c)$ costs $2\,a\,b\,c$. Leave out sums, softmaxes,
-# masks and normalisers. Full attention is done for you: scores $2\,n^2 d$, mixture $2\,n^2 d$, together $4\,n^2 d$.
+# (A side road: nothing later needs these formulas. If time is short, go on to the pictures below them.) Count the FLOPs
+# of the **matrix products** only, as PyTorch's counter does, for one head with $d_v = d$ and $n = m$. A product of
+# $(a \times b)$ and $(b \times c)$ costs $2\,a\,b\,c$. Leave out sums, softmaxes, masks and normalizers. Full attention
+# is done for you: scores $2\,n^2 d$, mixture $2\,n^2 d$, together $4\,n^2 d$.
 #
 # Count what is *computed*, used or not:
 #
-# - **local**: every token computes all its $2w + 1$ slots, also those that are masked at the ends, and also where
+# - **local**: every token computes all its $2w + 1$ slots, even those that are masked at the ends, and even where
 #   $2w + 1$ is more than $n$;
 # - **local and global**: $n - g$ tokens with $g$ global slots and a window of $2w + 1$; $g$ global tokens with $n$
 #   keys;
@@ -895,7 +952,7 @@ plots.overwritten_keys(delta_rule, recurrent_decayed_attention, d=16)
 # - **low rank**: the two projections count;
 # - **linear**: the form of 10.5 (a);
 # - **chunked**: the form of 10.5 (c). $c$ divides $n$; the $c \times c$ squares are computed whole, then cut to
-#   triangles. (Decay changes nothing here: 10.6 (b) has the same products.)
+#   triangles. (10.6 (b) has the same products.)
 #
 # **Check by hand.** For $n = 36$ and $d = 7$: full 36,288; local ($w = 4$) 9072; local and global ($w = 4$, $g = 3$)
 # 14,112; strided 16,128; low rank ($r = 10$) 20,160; linear 7056; chunked ($c = 12$) 19,152.
@@ -954,7 +1011,12 @@ def chunked_flops(n: int, d: int, c: int) -> int:
 # </details>
 # <details><summary>Hint 2: a token in the strided middle</summary>
 #
-# √n − 1 neighbours before, as many after, itself, and √n − 1 more in its column.
+# √n − 1 neighbors before, as many after, itself, and √n − 1 more in its column.
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - Six formulas, exact, which share the points equally. Whole numbers; a float that is whole counts too.
+# - The window may be wider than the text: $n = 7$ and $w = 5$, for instance. It still has $2w + 1$ slots.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "cost_of_all_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
@@ -1000,7 +1062,7 @@ plots.cost_of_all({
 # <details><summary>What you should see</summary>
 #
 # Counted FLOPs grow with exponent 2 (full), 1.5 (strided) and 1 (all others). At $n = 3600$ the window is lowest: its
-# 17 slots a token are fewer than the 32 rows of a state.
+# 17 slots per token are fewer than the 32 rows of a state.
 #
 # In the second picture low rank, the linear ones, decay and delta rule can lie on one line: no tensor larger than the
 # output is needed. (At $n = 64$ the square of one chunk is larger.) If yours lie higher: which tensor is it?
@@ -1021,7 +1083,7 @@ plots.cost_of_all({
 #
 # 1. **Contracts.** A model reads contracts of 50,000 tokens and gives one verdict each. Clauses mostly refer to text
 #    nearby, and the verdict depends on all of them.
-# 2. **Live captions.** A phone writes captions for hours, about 3 tokens a second, with a few megabytes for the whole
+# 2. **Live captions.** A phone writes captions for hours, about 3 tokens per second, with a few megabytes for the whole
 #    model's memory of the past. The gist of what was said is enough.
 # 3. **Sentences.** A translator reads sentences of at most 60 tokens.
 #
@@ -1039,24 +1101,24 @@ plots.cost_of_all({
 # <!-- END MARK SCHEME -->
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "which_one", "locked": false, "points": 2, "schema_version": 3, "solution": true}
-# **Contracts:** a window with a global token at the front. Clauses need their neighbourhood, and the verdict is formed
+# **Contracts:** a window with a global token at the front. Clauses need their neighborhood, and the verdict is formed
 # in the global token, which reads all. With $w = 256$ and $g = 1$ that is about $50{,}000 \cdot 514 + 50{,}000 = 26$
-# million pairs a head, and full attention would need $2.5$ billion, about 100 times as many.
+# million pairs per head, and full attention would need $2.5$ billion, about 100 times as many.
 #
 # **Live captions:** linear attention, run as a recurrence. The state of a head has $d^2 + d = 4160$ numbers, forever. A
-# cache would hold $2 \cdot 64 \cdot 10{,}800 = 1.4$ million numbers a head after one hour, and every new token would
+# cache would hold $2 \cdot 64 \cdot 10{,}800 = 1.4$ million numbers per head after one hour, and every new token would
 # cost more than the last. For 12 layers of 8 heads in float32 that is 1.6 MB against 531 MB. The blurred memory is
 # acceptable, as the gist is enough.
 #
-# **Sentences:** full attention. $4 n^2 d = 4 \cdot 3600 \cdot 64 = 0.92$ million FLOPs a head, and linear attention
+# **Sentences:** full attention. $4 n^2 d = 4 \cdot 3600 \cdot 64 = 0.92$ million FLOPs per head, and linear attention
 # would take $4 n d^2 = 0.98$ million: with $n < d$ it is even dearer. There is nothing to save, and exact weights to
 # lose.
 
 # %% [markdown]
 # ## What you guessed, and what came out
 #
-# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one:
-# there is something to explain.
+# Nothing here is graded, and nothing happens if a guess is missing. A wrong guess is the more useful kind: it leaves
+# you something to explain.
 
 # %%
 from helpers.measuring.guesses import guesses
@@ -1081,7 +1143,7 @@ guesses({
 #
 # - **Leave pairs out:** a window costs $O(n\,w\,d)$; global tokens connect everything through a few vectors; strided
 #   patterns spread the load, $O(n\sqrt n\,d)$.
-# - **Shorten the list:** $r$ summaries of the keys, $O(n\,r\,d)$, if the tokens can be summed up, the length is fixed
+# - **Shorten the list:** $r$ summaries of the keys, $O(n\,r\,d)$, if the tokens can be summarized, the length is fixed
 #   and nothing is causal.
 # - **Move the brackets:** without a softmax, $q\,(k^\top v)$ costs $O(n\,d^2)$ and runs as an RNN with a state of fixed
 #   size, or in chunks.

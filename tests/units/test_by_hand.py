@@ -112,7 +112,7 @@ def layer_norm(*x):
         ("08", "= {:,} bytes, half a megabyte", (2 * 32 * 32 * 128 * 2,)),
         (
             "08",
-            "Llama 2 7B needs most, {:.0f} kB a token, and Mistral 7B least, {:.0f} kB",
+            "Llama 2 7B needs the most, {:.0f} kB per token, and Mistral 7B the least, {:.0f} kB",
             (2 * 32 * 32 * 128 * 2 / 1e3, 2 * 32 * 8 * 128 * 2 / 1e3),
         ),
         (
@@ -192,7 +192,7 @@ assert local_flops(3600, 32, 8) < linear_flops(3600, 32)
         ("07", "The A100's ridge is at {:.0f} FLOPs per byte", (a100.ridge,)),
         ("07", "{:.1f} GB a layer, and {:.0f} GB for all 96", (activations / 1e9, 96 * activations / 1e9)),
         ("07", "For GPT-2 small that is {:.0f} against {:.0f} million", (12 * 12 * 768**2 / 1e6, 124_439_808 / 1e6)),
-        ("08", "For a text of 1000 tokens that is {:,} a layer", (sum(range(1000)),)),
+        ("08", "For a text of 1000 tokens that is {:,} per layer", (sum(range(1000)),)),
         ("08", "as many as {} groups", (576 / (2 * 128),)),
         ("08", "these are {:.0f} times fewer (32,768 / 576)", (2 * 128 * 128 / 576,)),
         ("08", "ten times as many as Llama 2 7B, and needs {:.0f} kB", (2 * 80 * 8 * 128 * 2 / 1e3,)),
@@ -203,7 +203,7 @@ assert local_flops(3600, 32, 8) < linear_flops(3600, 32)
         ("10", "$4096/257$: about {:.0f} times fewer", (4096 / 257,)),
         ("10", "After {} tokens: the state has", (next(n for n in range(100) if 2 * 64 * n > 64 * 64 + 64),)),
         ("10", "$7 + {:.2f} \\cdot 6 + {:.2f} \\cdot 2 = {:.1f}$", (0.8**2, 0.8**4, 7 + 0.8**2 * 6 + 0.8**4 * 2)),
-        ("10", "its {} slots a token are fewer than the {} rows of a state", (2 * 8 + 1, 32)),
+        ("10", "its {} slots per token are fewer than the {} rows of a state", (2 * 8 + 1, 32)),
         ("10", "$50{{,}}000 \\cdot 514 + 50{{,}}000 = {:.0f}$ million pairs", ((50_000 * 514 + 50_000) / 1e6,)),
         (
             "10",

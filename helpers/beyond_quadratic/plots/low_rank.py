@@ -39,9 +39,9 @@ def _smooth(n: int, d: int, reach: int) -> Tensor:
 
 @waits_for("low_rank_attention")
 def summary_error(low_rank_attention: Callable, ranks: Sequence[int], n: int = 256, d: int = 16) -> None:
-    """The error against full attention over r, for keys and values that resemble their neighbours and others."""
+    """The error against full attention over r, for keys and values that resemble their neighbors and for others."""
     figure, axis = plt.subplots(figsize=(6.5, 3.2))
-    cases = {"every token on its own": (1, QUERY), "neighbours alike (over 32 tokens)": (32, KEY)}
+    cases = {"every token on its own": (1, QUERY), "neighbors alike (over 32 tokens)": (32, KEY)}
     for name, (reach, colour) in cases.items():
         q, k, v = torch.randn(n, d), _smooth(n, d, reach), _smooth(n, d, reach)
         full = attention.scaled_dot_product_attention(q, k, v)

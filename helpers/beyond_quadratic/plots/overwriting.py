@@ -97,7 +97,7 @@ def overwritten_keys(delta: Callable, decayed: Callable, d: int = 16) -> None:
 
 
 def _table(axis, found: dict[str, Tensor], newest: Tensor) -> None:
-    """A row a memory, a column a key, with the values written to it, the newest last, above."""
+    """One row per memory, one column per key, with the values written to it, the newest last, above."""
     for column, name in enumerate(sorted({name for name, _ in WRITTEN})):
         written = ", ".join(str(value) for key, value in WRITTEN if key == name)
         axis.text(column + 0.5, -0.12, f"{name}\n{written}", ha="center", va="bottom", fontsize=10, linespacing=1.4)

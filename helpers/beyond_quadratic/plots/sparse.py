@@ -38,7 +38,7 @@ def _cells(axis, mask: Tensor, title: str) -> None:
 
 
 def window_slots(n: int, w: int) -> None:
-    """The band as a table: row i holds the keys of token i, a slot a column. Slots beyond the ends are grey."""
+    """The band as a table: row i holds the keys of token i, one slot per column. Slots beyond the ends are gray."""
     keys = torch.arange(n)[:, None] + torch.arange(-w, w + 1)
     inside = (keys >= 0) & (keys < n)
     figure, (square, table) = plt.subplots(1, 2, figsize=(7.5, 3), width_ratios=[1.3, 1])
@@ -105,7 +105,7 @@ def hops(global_local_attention: Callable, n: int, w: int) -> None:
     """How far news from token 0 … n − 1 travels per layer: which outputs change when one token does, by layer."""
     source, width = n // 4, 4
     rows = {}
-    for name, g in (("window alone", 0), ("with 1 global token", 1)):
+    for name, g in (("only a window", 0), ("with 1 global token", 1)):
         x = torch.randn(n, width, dtype=torch.float64)
         moved = x.clone()
         moved[source] += 1
@@ -119,7 +119,7 @@ def hops(global_local_attention: Callable, n: int, w: int) -> None:
         heatmap(
             axis,
             reached.float(),
-            f"{name}: who has heard of token {source}",
+            f"{name}: who has heard from token {source}",
             cmap="Blues",
             vmin=0,
             vmax=1.3,
@@ -133,10 +133,10 @@ def hops(global_local_attention: Callable, n: int, w: int) -> None:
 
 @waits_for("strided_sparse")
 def two_layers(strided_keys: Callable[[int], list[list[int]]], n: int) -> None:
-    """Pairs connected after one and after two layers: a window alone, and the student's pattern."""
+    """Pairs connected after one and after two layers: only a window, and the student's pattern."""
     lists = strided_keys(n)
     step = max(1, round(n**0.5))
-    patterns = {"a window alone": sparse.band(n, step - 1), "yours": sparse.as_mask(lists)}
+    patterns = {"only a window": sparse.band(n, step - 1), "yours": sparse.as_mask(lists)}
     figure, axes = plt.subplots(1, 4, figsize=(10, 2.9))
     for place, (name, mask) in enumerate(patterns.items()):
         both = mask.float() @ mask.float() > 0

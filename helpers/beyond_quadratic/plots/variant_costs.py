@@ -156,8 +156,8 @@ def cost_of_all(variants: Variants, lengths: Sequence[int], **sizes: int) -> Non
         )
     axes[-1].set_xlabel("tokens n")
     show(
-        "Three log-log plots over n, a line for each kind of attention: counted FLOPs, elements of the largest tensor, "
-        "and measured milliseconds. The exponents are printed below."
+        "Three log-log plots over n, one line for each kind of attention: counted FLOPs, elements of the largest "
+        "tensor, and measured milliseconds. The exponents are printed below."
     )
     _print_exponents(lengths, panels)
 

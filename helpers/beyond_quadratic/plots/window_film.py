@@ -18,7 +18,7 @@ SETTINGS = ((1, 0), (2, 0), (4, 0), (8, 0), (1, 1), (2, 1), (2, 2), (2, 4))
 
 
 def window_film() -> None:
-    """The mask of a window w with g global tokens, and whom the last token has heard of after each layer."""
+    """The mask of a window w with g global tokens, and which tokens have reached the last one after each layer."""
     play(_film())
 
 
@@ -40,7 +40,7 @@ def _film() -> str:
         shown = torch.zeros(LAYERS, TOKENS, dtype=torch.bool)
         shown[: len(reached)] = reached
         for axis, cells, title in zip(
-            axes, (mask, shown), ("who reads whom", "whom the last token has heard of"), strict=True
+            axes, (mask, shown), ("who reads whom", "which tokens have reached the last one"), strict=True
         ):
             axis.clear()
             axis.pcolormesh(cells.float(), cmap=MASK, vmin=0, vmax=1, edgecolors="white", linewidth=0.6)
@@ -52,8 +52,8 @@ def _film() -> str:
         return _said(*setting, mask, len(reached))
 
     described = (
-        "Masks of a window with and without global tokens; beside each, layer by layer, whom the last token has heard "
-        "of. A wider window needs fewer layers, one global token needs two."
+        "Masks of a window with and without global tokens; beside each, layer by layer, which tokens have reached "
+        "the last one. A wider window needs fewer layers, one global token needs two."
     )
     return film(figure, frame, SETTINGS, described, milliseconds=3000)
 
@@ -61,4 +61,4 @@ def _film() -> str:
 def _said(w: int, g: int, mask: Tensor, layers: int) -> str:
     pairs = f"{int(mask.sum())} of {mask.numel()} pairs"
     globals_ = "no global token" if g == 0 else "one global token" if g == 1 else f"{g} global tokens"
-    return f"w = {w}, {globals_}: {pairs}. After {layers} layers the last token has heard of all."
+    return f"w = {w}, {globals_}: {pairs}. After {layers} layers all tokens have reached the last one."

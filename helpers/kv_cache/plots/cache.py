@@ -47,7 +47,7 @@ def _cell(axis, x: float, y: float, colour: str, alpha: float, text: str = "") -
 
 
 def decoding_step(m: int, d: int) -> None:
-    """One step with a cache: the new row of each matrix in full colour, what lies in the cache in pale."""
+    """One step with a cache: the new row of each matrix in full color, what lies in the cache in pale."""
     figure, axis = plt.subplots(figsize=(9.5, 2.9))
     blocks = [
         ("q", 1, d, QUERY, 0),
@@ -69,7 +69,7 @@ def decoding_step(m: int, d: int) -> None:
     axis.text(
         x / 2,
         (m + 1) / 2 + 0.5,
-        "pale: from the cache · full colour: new in this step",
+        "pale: from the cache · full color: new in this step",
         ha="center",
         va="top",
         fontsize=9,
@@ -118,9 +118,9 @@ def ring(window: int, n: int) -> None:
 
 @waits_for("quantized_cache")
 def rounding_errors(quantize_keys: Callable, quantize_values: Callable, keys: Tensor) -> None:
-    """Keys with two loud channels, and what is left of them in int8 with a scale a channel and with a scale a token."""
+    """Keys with two loud channels, and what is left of them in int8 with one scale per channel or per token."""
     largest = keys[0, 0].abs().amax(dim=0)  # of every channel
-    restored = {"a scale a channel": quantize_keys(keys), "a scale a token": quantize_values(keys)}
+    restored = {"one scale per channel": quantize_keys(keys), "one scale per token": quantize_values(keys)}
     errors = {
         name: (codes * scale - keys)[0, 0].abs().amax(dim=0) / largest for name, (codes, scale) in restored.items()
     }
@@ -152,8 +152,8 @@ def rounding_errors(quantize_keys: Callable, quantize_values: Callable, keys: Te
     )
     show(
         "Left: the size of keys by token and channel; two channels are far louder than the others. Right: with one "
-        "scale a token the loud channels set the scale, and quiet channels lose up to "
-        + " %, with one scale a channel all stay below half a step: ".join(
+        "scale per token the loud channels set the scale, and quiet channels lose up to "
+        + " %, with one scale per channel all stay below half a step: ".join(
             f"{100 * error.max():.1f}" for error in reversed(errors.values())
         )
         + " %."
@@ -185,6 +185,6 @@ def ragged_masks(positions_and_mask: Callable, real: Tensor) -> None:
         )
         axis.set_xticks(range(len(places)), ["token" if here else "pad" for here in present], fontsize=8, rotation=90)
     show(
-        "The masks of a padded batch, a square a sequence: real tokens see themselves and earlier real ones; padding "
-        "on the left is seen by nobody, and positions count from the first real token."
+        "The masks of a padded batch, one square per sequence: real tokens see themselves and earlier real ones; "
+        "padding on the left is seen by nobody, and positions count from the first real token."
     )

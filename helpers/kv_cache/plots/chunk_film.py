@@ -15,7 +15,7 @@ CALLS = (4, 2, 1, 1)
 
 
 def chunk_mask_film() -> None:
-    """Prefill in chunks, then decoding: n new rows, m + n columns a call, and the mask's corner where it belongs."""
+    """Prefill in chunks, then decoding: n new rows, m + n columns per call, and the mask's corner where it belongs."""
     play(_film())
 
 
@@ -36,7 +36,7 @@ def _film() -> str:
                 5.2,
                 2.2,
                 values,
-                "scores: a row a query, a column a key",
+                "scores: one row per query, one column per key",
                 WEIGHT,
                 [str(i) for i in range(total)],
                 names,
@@ -54,7 +54,7 @@ def _film() -> str:
         )
         for y, word in (
             (3.5, "purple: may attend"),
-            (4.5, "grey: made, and masked"),
+            (4.5, "gray: made, and masked"),
             (5.5, "empty: never made"),
             (6.5, "framed, and dark: made in this call"),
         ):
@@ -63,7 +63,7 @@ def _film() -> str:
 
     described = (
         "The square of scores of eight tokens, filled by four calls: a chunk of four queries, a chunk of two whose "
-        "mask hides one corner, and two single queries without anything to mask."
+        "mask hides one corner, and two single queries with nothing to mask."
     )
     return film(board.figure, frame, range(len(CALLS) + 1), described, milliseconds=3000, still=0)
 
@@ -83,7 +83,7 @@ def _said(call: int, old: int, new: int, allowed: torch.Tensor) -> str:
     masked = int((~allowed[old : old + new, : old + new]).sum())
     name = "Prefill" if old == 0 else "Prefill, the next chunk" if new > 1 else "Decoding"
     corner = (
-        f"Token {old} sees {f'keys 0 to {old}' if old else 'key 0 alone'}, token {old + new - 1} all {old + new}."
+        f"Token {old} sees {f'keys 0 to {old}' if old else 'only key 0'}, token {old + new - 1} all {old + new}."
         if new > 1
         else "The new token sees every key: nothing to mask."
     )

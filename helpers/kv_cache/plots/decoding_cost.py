@@ -103,14 +103,14 @@ def cache_over_context(cache_bytes: Callable) -> None:
         axis.plot(lengths, sizes, ls=(0, (1, 1)), color=colour, lw=width, alpha=0.45 if width > 2 else 1)
         axis.plot(lengths[:inside], sizes[:inside], "o-", color=colour, lw=width, ms=3 + width, mec="white")
         keeps = f", keeps {shape.window // 1024}k" if shape.window else ""
-        ends.append((f"{name}: {per_token * 1e6:.0f} kB a token{keeps}", sizes[-1], colour))
+        ends.append((f"{name}: {per_token * 1e6:.0f} kB per token{keeps}", sizes[-1], colour))
     for memory, device in ((16, "all of a T4: 16 GB"), (80, "all of an H100: 80 GB")):
         axis.axhline(memory, color="black", lw=0.8, ls="--", zorder=0)
         axis.text(1024, memory * 1.1, device, fontsize=8.5)
     axis.text(
         lengths[-1], 0.1, "dotted: longer than the model was released for", ha="right", fontsize=8.5, color=OUTPUT
     )
-    axis.set(xlabel="tokens in the cache", ylabel="GB a sequence")
+    axis.set(xlabel="tokens in the cache", ylabel="GB per sequence")
     axis.set_xticks(lengths, [f"{n // 1024}k" for n in lengths])
     axis.set_yticks([0.1, 1, 10, 100], ["0.1", "1", "10", "100"])
     axis.minorticks_off()

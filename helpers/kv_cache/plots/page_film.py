@@ -30,14 +30,14 @@ EVENTS: tuple[tuple[str, Callable[[PagedCache], None]], ...] = (
         lambda cache: cache.append("b", torch.zeros(1, 1)),
     ),
     (
-        "“a” writes a token. Nobody else uses page 1 any more: nothing is copied.",
+        "“a” writes a token. Nobody else uses page 1 now: nothing is copied.",
         lambda cache: cache.append("a", torch.zeros(1, 1)),
     ),
     (
         "“c” begins with 6 tokens, on pages 3 and 4. The pool is full.",
         lambda cache: cache.append("c", torch.zeros(6, 1)),
     ),
-    ("“a” is freed. Page 1 is free again; page 0 stays, for “b” still uses it.", lambda cache: cache.free("a")),
+    ("“a” is freed. Page 1 is free again; page 0 stays, because “b” still uses it.", lambda cache: cache.free("a")),
     (
         "“c” writes 3 more: the free page 1 is taken. Its pages are 3, 4, 1: a table needs no order.",
         lambda cache: cache.append("c", torch.zeros(3, 1)),
@@ -46,7 +46,7 @@ EVENTS: tuple[tuple[str, Callable[[PagedCache], None]], ...] = (
 
 
 def page_film() -> None:
-    """The life of three sequences in a pool of five pages, an event a frame; the numbers are those of a cache."""
+    """The life of three sequences in a pool of five pages, one event per frame; the numbers are those of a cache."""
     play(_film())
 
 

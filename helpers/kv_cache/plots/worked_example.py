@@ -15,8 +15,8 @@ CAPACITY = 6
 
 
 def cache_flow() -> None:
-    """The sentence of 2.5 word by word through attention with a cache, as a film: slots fill, `length` moves, a row of
-    weights a word."""
+    """The sentence of 2.5 word by word through attention with a cache, as a film: slots fill, `length` moves, one
+    row of weights per word."""
     play(_film())
 
 
