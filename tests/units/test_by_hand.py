@@ -182,6 +182,12 @@ assert local_flops(3600, 32, 8) < linear_flops(3600, 32)
         ),
         ("05", "| all | 100 % | {:.3f} |", (grammar.entropy_per_token(),)),
         ("06", "so it has about ln 11 = {:.1f}", (math.log(11),)),
+        (
+            "06",
+            "the penalty is $(7/6)^2 = {:.2f}$, the score ${:.2f}$. Seven tokens, $\\log P = -2.0$: the penalty is "
+            "$2^2 = 4$, the score ${:.1f}$",
+            ((7 / 6) ** 2, -1.4 / (7 / 6) ** 2, -2.0 / 2**2),
+        ),
         ("06", "a difference of 7 in the logarithm is a factor of {:,}", (int(round(math.exp(7), -3)),)),
         (
             "06",
