@@ -65,8 +65,8 @@ setup()
 plots.enc_dec_layers()
 
 # %% [markdown]
-# **Names.** `self_attn` (a `MultiHeadAttention`), `linear1`, `linear2`, `norm1`, `norm2` (`nn.LayerNorm`). They are
-# PyTorch's own names, and the check loads weights under them.
+# **Names.** `self_attn` (a `MultiHeadAttention`), `linear1` and `linear2` with a ReLU between them, `norm1`, `norm2`
+# (`nn.LayerNorm`). They are PyTorch's own names, and the check loads weights under them.
 #
 # In the encoder nothing is causal: the source is known as a whole. Hand on the mask that you are given.
 
@@ -215,9 +215,9 @@ class DecoderLayer(nn.Module):
 # <details><summary>What exactly is checked</summary>
 #
 # - As in 6.1: no ready-made layers, weights loaded by name, the eps of the norms, and dropout, here in three places.
-# - `mask` is `None`, $(n, n)$ or $(b, n, n)$, causal or not. `memory_mask` is `None`, $(n, m)$, $(b, n, m)$ or $(b, 1,
-#   m)$. Each token has something to read.
-# - $n$ and $m$ may be equal: that makes cross-attention no more causal.
+# - `mask` is `None`, $(n, n)$ or $(b, n, n)$, causal or not. `memory_mask` is `None`, $(n, m)$, $(b, n, m)$ or
+#   $(b, 1, m)$. Each token has something to read.
+# - Cross-attention isn't causal, even where $n = m$.
 # - float32 and float64. Gradients with respect to $x$ and the memory.
 # </details>
 
@@ -272,9 +272,8 @@ check.which_connects_where(which_connects_where, points=1, cases=hidden.which_co
 # - **Out:** `head`, a linear layer from $d$ to the words of the target, with a bias and weights of its own (the paper
 #   shares the weights with the embeddings). The model returns logits, without a softmax.
 #
-# Which *source* tokens are words, `encode` and `decode` are told by `real`. Only `forward` compares the source with
-# PAD. The padding of the *target* needs no mask: it stands at the right end, and the causal mask hides it from all real
-# tokens.
+# `real` tells `encode` and `decode` which *source* tokens are words. Only `forward` compares the source with PAD. The
+# padding of the *target* needs no mask: it stands at the right end, and the causal mask hides it from all real tokens.
 #
 # **Start small.** `nn.Embedding` starts with numbers of size 1. Times $\sqrt d$ they would drown the positions, which
 # are at most 1. So start both with standard deviation $d^{-1/2}$: `nn.init.normal_(embedding.weight, std=d**-0.5)`.
@@ -506,8 +505,8 @@ def train_reversal(
 # </details>
 # <details><summary>What exactly is checked</summary>
 #
-# - (a) A target has at least one word and PAD only after its last one; END and START aren't in it. Both results have $n
-#   + 1$ columns. Where the label is PAD any input is right.
+# - (a) A target has at least one word and PAD only after its last one; END and START aren't in it. Both results have
+#   $n + 1$ columns. Where the label is PAD any input is right.
 # - (b) A string without END is wrong, and so is one with PAD, or anything else, between its words and END. What was
 #   written may be wider or narrower than the target.
 # - (c) Three trainings, each with a new model that leaves the old ones as they are: on 1 and on 2 batches of strings
@@ -604,7 +603,7 @@ def greedy_decode(
 # </details>
 # <details><summary>What exactly is checked</summary>
 #
-# - `encode` is called once, and `step` as often as the answer has columns, with one new token per row.
+# - `encode` is called once, and `step` once per column of the answer, with one new token per row.
 # - `longest` is at least 1. The likeliest token may be PAD or START.
 # - What `step` reads in a row that has ended makes no difference. You may write into the logits.
 # </details>
@@ -619,8 +618,8 @@ check.greedy_decode(greedy_decode, points=3, cases=hidden.greedy_decode)
 # %% [markdown]
 # **A task with an alignment worth looking at.** English into Esperanto, with a small grammar of ours. Esperanto is
 # regular: *-o* ends a noun, *-a* an adjective, *-j* marks the plural, *-n* the object, *-as* the present and *-is* the
-# past, and an adjective takes the endings of its noun. Ours puts the adjective after its noun and the verb at the end
-# (Esperanto's word order is free), so words must move:
+# past, and an adjective takes the endings of its noun. Our version puts the adjective after its noun and the verb at
+# the end (word order is free in Esperanto), so words must move:
 #
 #     the old cats saw a happy dog   →   la katoj maljunaj hundon feliĉan vidis
 #
@@ -635,7 +634,7 @@ trained = translation(steps=300)
 plots.training_curves(trained)
 
 # %% [markdown]
-# **Watch it** write, with your `greedy_decode` if that is right. Orange lines are the weights of the last layer's
+# **Watch it** write (with your `greedy_decode`, once that is right). Orange lines are the weights of the last layer's
 # cross-attention: where does the model look while it writes each word?
 
 # %%
@@ -921,8 +920,8 @@ plots.enc_dec_terms(enc_dec_cost, d=512, lengths=(128, 1024, 8192))
 # %% [markdown]
 # ## What you guessed, and what came out
 #
-# Nothing here is graded, and nothing happens if a guess is missing. A wrong guess is the more useful kind: it leaves you
-# something to explain.
+# Nothing here is graded, and nothing happens if a guess is missing. A wrong guess is the more useful kind: it leaves
+# you something to explain.
 
 # %%
 from helpers.measuring.guesses import guesses
@@ -944,8 +943,8 @@ guesses({
 # - **Cross-attention**: queries from the target, keys and values from the memory, no causal mask. Every decoder layer
 #   reads the output of the last encoder layer.
 # - **Teacher forcing** trains all positions at once; inputs and labels are shifted by one.
-# - **Decoding** runs the encoder once. **Beam search** adds log-probabilities, keeps what has finished, and makes up for
-#   length.
+# - **Decoding** runs the encoder once. **Beam search** adds log-probabilities, keeps what has finished, and makes up
+#   for length.
 # - The two lengths meet in one term only: $nmd$.
 #
 # **Read more**
