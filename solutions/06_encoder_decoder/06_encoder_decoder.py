@@ -9,17 +9,17 @@
 # %% [markdown]
 # # 06 · Encoder and decoder
 #
-# A language model continues a text. A translator has to do something harder: it reads one sequence and writes
-# *another*, whose words stand in another order and whose length is not known beforehand. The Transformer was invented
-# for this (Vaswani et al., 2017). One stack of layers reads, a second one writes, and between them stands the one kind
-# of attention that a language model doesn't have: cross-attention.
+# A language model continues a text. A translator has a harder task: it reads one sequence and writes *another*, whose
+# words come in another order and whose length isn't known beforehand. The Transformer was invented for this (Vaswani et
+# al., 2017). One stack of layers reads, a second one writes, and between them stands the one kind of attention that a
+# language model doesn't have: cross-attention.
 #
 # **After this unit you can**
 # - write the encoder's and the decoder's layer of 2017, and connect them the right way round;
 # - train such a model with teacher forcing, and say why it must be shifted;
 # - decode: greedily with the encoder run once, and with a beam whose hypotheses are compared fairly;
 # - read an alignment off the weights of cross-attention, and say how far to trust it;
-# - count what encoder, decoder and cross-attention cost, and compare with a decoder alone.
+# - count what encoder, decoder and cross-attention cost, and compare them with a decoder-only model.
 #
 # **How to work.** As before: read, predict, write, run the check. You have about 3½ hours, and 24 points to earn.
 
@@ -43,17 +43,15 @@ setup()
 
 # %% [markdown]
 # `MultiHeadAttention(d, h)` is the layer of unit 04: `attention(x, mask=mask)` is self-attention,
-# `attention(x, memory, mask)` cross-attention. The mask is boolean, of shape $(n, m)$ or $(b, n, m)$, and hides what is
-# `False` in it; a mask of shape $(b, 1, m)$ holds for all queries alike, and `None` hides nothing.
-# `sinusoidal_positions(n, d)` is the table of unit 05.
-#
-# In this unit the **source** has $m$ tokens and the **target** $n$.
+# `attention(x, memory, mask)` cross-attention. The mask is boolean: $(n, m)$, $(b, n, m)$, or $(b, 1, m)$ for all
+# queries alike; `None` hides nothing. `sinusoidal_positions(n, d)` is the table of unit 05. In this unit the **source**
+# has $m$ tokens and the **target** $n$.
 #
 # ## 6.1 The encoder's layer  ●○○ · 15 min · 3 points
 #
 # A layer has two **sublayers**. In the first, tokens read each other: self-attention. In the second, each token is
-# worked on by itself: a feed-forward network, $\max(0,\, x W_1 + b_1)\, W_2 + b_2$, that is `linear1`, ReLU, `linear2`.
-# Both are wrapped in the same way (section 3.1 of the paper):
+# worked on by itself: a feed-forward network, $\max(0,\, x W_1 + b_1)\, W_2 + b_2$. Both are wrapped in the same way
+# (section 3.1 of the paper):
 #
 # $$x \;\leftarrow\; \operatorname{norm}\big(x + \operatorname{dropout}(\text{sublayer}(x))\big)$$
 #
@@ -67,19 +65,16 @@ setup()
 plots.enc_dec_layers()
 
 # %% [markdown]
-# **Names.** `self_attn` (a `MultiHeadAttention`), `linear1`, `linear2`, `norm1`, `norm2` (`nn.LayerNorm`, with its
-# usual eps of 1e-5). They are PyTorch's own names, and the check loads weights under them. Dropout is that of
-# `nn.Dropout`: it acts in training mode only, and divides what it leaves by 1 − rate; at rate 1 nothing of a sublayer
-# is left. (PyTorch's own layers drop once more, between ReLU and `linear2`. With that or without it, your layer is
-# right.) The input is left as it is. PyTorch's own Transformer layers, and `F.multi_head_attention_forward`, are not
-# allowed.
+# **Names.** `self_attn` (a `MultiHeadAttention`), `linear1` and `linear2` with a ReLU between them, `norm1`, `norm2`
+# (`nn.LayerNorm`). They are PyTorch's own names, and the check loads weights under them.
 #
-# The **mask** says who may attend to whom, in any of the shapes above: where the hints say `*b m m`, an axis may have
-# size 1. In the encoder nothing is causal: the source is known as a whole. Pass on the mask that you are given.
+# In the encoder nothing is causal: the source is known as a whole. Hand on the mask that you are given.
 
 # %% nbgrader={"grade": false, "grade_id": "EncoderLayer", "locked": false, "schema_version": 3, "solution": true}
 class EncoderLayer(nn.Module):
-    """Self-attention and a feed-forward network, post-norm. Parameters: self_attn, linear1, linear2, norm1, norm2."""
+    """Without PyTorch's Transformer layers: self-attention, feed-forward network; post-norm.
+
+    Parameters: self_attn, linear1, linear2, norm1, norm2."""
 
     def __init__(self, d: int, h: int, d_ff: int, dropout: float = 0.1):
         super().__init__()
@@ -92,7 +87,11 @@ class EncoderLayer(nn.Module):
         self.dropout = nn.Dropout(dropout)
         ### END SOLUTION
 
-    def forward(self, x: Float[Tensor, "b m d"], mask: Bool[Tensor, "*b m m"] | None = None) -> Float[Tensor, "b m d"]:
+    def forward(
+        self,
+        x: Float[Tensor, "b m d"],
+        mask: Bool[Tensor, "*b m m"] | None = None,
+    ) -> Float[Tensor, "b m d"]:
         """mask: who may attend to whom, True = may."""
         ### BEGIN SOLUTION
         attended = self.self_attn(x, mask=mask)  # (b, m, d)
@@ -110,6 +109,19 @@ class EncoderLayer(nn.Module):
 #
 # `nn.Dropout(p)` made in `__init__` knows whether the layer is in training mode. `F.dropout` doesn't, unless you tell
 # it `self.training`.
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - None of PyTorch's own Transformer layers, nor its `nn.MultiheadAttention`.
+# - Weights are loaded by name: two names are two modules, and there are no other parameters. `nn.LayerNorm` keeps its
+#   usual eps of 1e-5.
+# - The mask is `None`, $(m, m)$, $(b, m, m)$ or $(b, 1, m)$. It may hide anything, but leaves each token something to
+#   read.
+# - In evaluation mode nothing is dropped. In training mode dropout acts once on what each sublayer gives, feature by
+#   feature. It divides what it leaves by 1 − rate, and at rate 1 leaves nothing: `nn.Dropout` does all that. Which
+#   features it drops is up to chance.
+# - PyTorch's own layers drop once more, between ReLU and `linear2`. With that or without it, your layer is right.
+# - float32 and float64. Gradients with respect to $x$.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "EncoderLayer_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -129,8 +141,8 @@ check.EncoderLayer(EncoderLayer, points=3, cases=hidden.EncoderLayer)
 # 3. the feed-forward network (`linear1`, ReLU, `linear2`).
 #
 # What the encoder gives is called the **memory**. In cross-attention the queries come from the decoder, keys and values
-# from the memory. So there are $n \times m$ scores, and a row for each target token. Bahdanau et al. (2015) had the
-# same idea in an RNN: don't squeeze the sentence into one vector, look back at it for every word.
+# from the memory. So there are $n \times m$ scores, one row per target token. Bahdanau et al. (2015) had the same idea
+# in an RNN: don't squeeze the sentence into one vector, look back at it for every word.
 #
 # **Predict first:** is cross-attention causal? Word 1 of the target may need the *last* word of the source.
 
@@ -145,19 +157,18 @@ guess_cross_attention_causal = None  # "yes" or "no" (quotes included)
 # </details>
 #
 # **Names.** `self_attn`, `cross_attn`, `linear1`, `linear2`, `norm1`, `norm2`, `norm3`, in the order of the sublayers.
-# (PyTorch calls `cross_attn` `multihead_attn`.) The layer makes no mask of its own: it uses those it is given, whatever
-# they hide. Gradients flow back through `x` and through the memory: that is how the encoder learns. The rules of 6.1
-# hold here too.
+# (PyTorch calls `cross_attn` `multihead_attn`.) The layer makes no mask of its own. Gradients flow back through the
+# memory too: that is how the encoder learns.
 #
-# **Watch it.** The four words of 2.5 are the source now, and an Esperanto sentence is written. Each word that was read
-# asks for the next one.
+# **Watch it.** The four words of 2.5 are now the source, and an Esperanto sentence is being written. Each word that was
+# read asks for the next one.
 
 # %%
 plots.cross_flow()
 
 # %% nbgrader={"grade": false, "grade_id": "DecoderLayer", "locked": false, "schema_version": 3, "solution": true}
 class DecoderLayer(nn.Module):
-    """Masked self-attention, cross-attention, feed-forward network; post-norm.
+    """Without PyTorch's Transformer layers: a decoder layer with cross-attention, post-norm.
 
     Parameters: self_attn, cross_attn, linear1, linear2, norm1, norm2, norm3."""
 
@@ -181,7 +192,9 @@ class DecoderLayer(nn.Module):
         mask: Bool[Tensor, "*b n n"] | None = None,
         memory_mask: Bool[Tensor, "*b n m"] | None = None,
     ) -> Float[Tensor, "b n d"]:
-        """mask: among the target's tokens; memory_mask: which tokens of the memory each may read. True = may attend."""
+        """mask: among the target's tokens. memory_mask: the rows of the memory each may read.
+
+        True = may attend."""
         ### BEGIN SOLUTION
         x = self.norm1(x + self.dropout(self.self_attn(x, mask=mask)))
         x = self.norm2(x + self.dropout(self.cross_attn(x, memory, memory_mask)))  # (b, n, d) asks (b, m, d)
@@ -192,12 +205,20 @@ class DecoderLayer(nn.Module):
 # %% [markdown]
 # <details><summary>Hint: who asks whom?</summary>
 #
-# `attention(x, memory, mask)`: queries from the first, keys and values from the second. The output has a row for each
+# `attention(x, memory, mask)`: queries from the first, keys and values from the second. The output has one row per
 # query.
 # </details>
 # <details><summary>If you see "The size of tensor a must match the size of tensor b"</summary>
 #
 # Source and target have different lengths. Look at which sequence asks, and which of the two masks goes where.
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - As in 6.1: no ready-made layers, weights loaded by name, the eps of the norms, and dropout, here in three places.
+# - `mask` is `None`, $(n, n)$ or $(b, n, n)$, causal or not. `memory_mask` is `None`, $(n, m)$, $(b, n, m)$ or
+#   $(b, 1, m)$. Each token has something to read.
+# - Cross-attention isn't causal, even where $n = m$.
+# - float32 and float64. Gradients with respect to $x$ and the memory.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "DecoderLayer_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -210,8 +231,8 @@ check.DecoderLayer(DecoderLayer, points=3, cases=hidden.DecoderLayer)
 # %% [markdown]
 # ## 6.3 Which layer reads which?  ●○○ · 3 min · 1 point
 #
-# A model has six encoder layers and six decoder layers. Where do the keys and values of the decoder's cross-attentions
-# come from?
+# (If you have time: 6.4 gives the answer away.) A model has six encoder layers and six decoder layers. Where do the
+# keys and values of the decoder's cross-attentions come from?
 #
 # - **a** decoder layer $i$ reads encoder layer $i$
 # - **b** every decoder layer reads the output of the last encoder layer
@@ -225,6 +246,12 @@ def which_connects_where() -> str:
     ### BEGIN SOLUTION
     return "b"
     ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>What exactly is checked</summary>
+#
+# - One letter, from "a" to "e".
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "which_connects_where_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.which_connects_where(which_connects_where, points=1)
@@ -240,20 +267,16 @@ check.which_connects_where(which_connects_where, points=1, cases=hidden.which_co
 #
 # - **In:** $\sqrt d$ times the embedding of a token (section 3.4), plus its position, then dropout (section 5.4). Two
 #   vocabularies, two embeddings.
-# - **Encoder:** `layers` encoder layers. Source tokens that are PAD are hidden from all queries.
+# - **Encoder:** `layers` encoder layers. The padding of the source is hidden from all queries.
 # - **Decoder:** `layers` decoder layers with a causal mask. Each reads the memory, its padding hidden.
-# - **Out:** `head`, a linear layer from $d$ to the words of the target, with weights of its own (the paper shares them
-#   with the embeddings). The model returns logits, without a softmax.
-# - **All of it:** `dropout` is handed on to every layer. Which source tokens are hidden is told by `real` alone:
-#   `forward` compares with PAD, `encode` and `decode` don't. Sequences may have up to 1,024 tokens, and one call may be
-#   longer or shorter than the one before.
+# - **Out:** `head`, a linear layer from $d$ to the words of the target, with a bias and weights of its own (the paper
+#   shares the weights with the embeddings). The model returns logits, without a softmax.
 #
-# The padding of the *target* needs no mask: it stands at the right end, after one real token at least, and the causal
-# mask hides it from all real tokens. Hide it as keys too if you like: no logit that is asked for changes.
+# `real` tells `encode` and `decode` which *source* tokens are words. Only `forward` compares the source with PAD. The
+# padding of the *target* needs no mask: it stands at the right end, and the causal mask hides it from all real tokens.
 #
 # **Start small.** `nn.Embedding` starts with numbers of size 1. Times $\sqrt d$ they would drown the positions, which
-# are at most 1. So start both embeddings with standard deviation $d^{-1/2}$:
-# `nn.init.normal_(embedding.weight, std=d**-0.5)`.
+# are at most 1. So start both with standard deviation $d^{-1/2}$: `nn.init.normal_(embedding.weight, std=d**-0.5)`.
 #
 # **Each layer its own.** `[layer] * 6` is *one* layer in a list six times. A Transformer's layers share nothing.
 #
@@ -261,18 +284,26 @@ check.which_connects_where(which_connects_where, points=1, cases=hidden.which_co
 # $(b, m)$. As a mask for every query it needs an axis: `real[:, None]`, $(b, 1, m)$.
 #
 # **Names.** `source_embedding`, `target_embedding` (`nn.Embedding`), `encoder`, `decoder` (`nn.ModuleList`), `head`
-# (`nn.Linear`). The check loads weights under these names, and leaves other buffers (a table of positions, say) as they
-# are.
+# (`nn.Linear`).
 
 # %%
 plots.enc_dec_masks("the cat saw dogs".split(), ["<start>", "la", "kato", "hundojn", "vidis"])
 
 # %% nbgrader={"grade": false, "grade_id": "EncoderDecoder", "locked": false, "schema_version": 3, "solution": true}
 class EncoderDecoder(nn.Module):
-    """The Transformer of 2017. Parameters: source_embedding, target_embedding, encoder, decoder, head."""
+    """Without `nn.Transformer`: the model of 2017.
+
+    Parameters: source_embedding, target_embedding, encoder, decoder, head."""
 
     def __init__(
-        self, source_words: int, target_words: int, d: int, h: int, d_ff: int, layers: int, dropout: float = 0.1
+        self,
+        source_words: int,
+        target_words: int,
+        d: int,
+        h: int,
+        d_ff: int,
+        layers: int,
+        dropout: float = 0.1,
     ):
         """The embeddings start with standard deviation d^(−½)."""
         super().__init__()
@@ -288,7 +319,11 @@ class EncoderDecoder(nn.Module):
         self.dropout = nn.Dropout(dropout)
         ### END SOLUTION
 
-    def encode(self, source: Int[Tensor, "b m"], real: Bool[Tensor, "b m"]) -> Float[Tensor, "b m d"]:
+    def encode(
+        self,
+        source: Int[Tensor, "b m"],
+        real: Bool[Tensor, "b m"],
+    ) -> Float[Tensor, "b m d"]:
         """The memory. real: which source tokens are no padding."""
         ### BEGIN SOLUTION
         x = self.source_embedding(source) * math.sqrt(self.d)
@@ -299,9 +334,14 @@ class EncoderDecoder(nn.Module):
         ### END SOLUTION
 
     def decode(
-        self, target: Int[Tensor, "b n"], memory: Float[Tensor, "b m d"], real: Bool[Tensor, "b m"]
+        self,
+        target: Int[Tensor, "b n"],
+        memory: Float[Tensor, "b m d"],
+        real: Bool[Tensor, "b m"],
     ) -> Float[Tensor, "b n target_words"]:
-        """Logits of the token that follows each target token. real: which tokens of the memory are no padding."""
+        """Logits of the token after each target token.
+
+        real: which rows of the memory are no padding."""
         ### BEGIN SOLUTION
         n = target.shape[1]
         x = self.target_embedding(target) * math.sqrt(self.d)
@@ -312,7 +352,11 @@ class EncoderDecoder(nn.Module):
         return self.head(x)
         ### END SOLUTION
 
-    def forward(self, source: Int[Tensor, "b m"], target: Int[Tensor, "b n"]) -> Float[Tensor, "b n target_words"]:
+    def forward(
+        self,
+        source: Int[Tensor, "b m"],
+        target: Int[Tensor, "b n"],
+    ) -> Float[Tensor, "b n target_words"]:
         """Logits for all target positions at once."""
         ### BEGIN SOLUTION
         real = source != PAD
@@ -329,11 +373,25 @@ class EncoderDecoder(nn.Module):
 # <details><summary>Hint 2: several layers</summary>
 #
 # `nn.ModuleList([EncoderLayer(…) for _ in range(layers)])` makes a new one each time. A plain Python list would hide
-# the layers' parameters from the optimiser.
+# the layers' parameters from the optimizer.
 # </details>
 # <details><summary>If you see NaN</summary>
 #
 # A query whose keys are all hidden gives NaN. Is it `real[:, None]` (keys) or `real[:, :, None]` (queries)?
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - No ready-made Transformer layer. Weights are loaded by name: two names are two modules, and there are no other
+#   parameters. Buffers (a table of positions, say) are left as they are.
+# - float32 and float64; positions computed in float32 are precise enough. Sequences have up to 1,024 tokens, and one
+#   call may be longer or shorter than the one before.
+# - In `forward` padding stands at the right end, and each row has a token before it.
+# - `encode` and `decode` go by the `real` that they get. It may hide tokens between others, show a PAD, and differ
+#   between the two, but leaves something to read in each row.
+# - Where the target is PAD the logits may be any numbers, but no NaN. You may hide that padding as keys.
+# - Both embeddings start with about the standard deviation asked for. Dropout is that of 6.1: every layer gets the rate
+#   `dropout`, and so do both sums of embedding and position.
+# - Gradients reach the memory, and through it the encoder.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "EncoderDecoder_test", "locked": true, "points": 4, "schema_version": 3, "solution": false}
@@ -348,12 +406,11 @@ check.EncoderDecoder(EncoderDecoder, points=4, cases=hidden.EncoderDecoder)
 #
 # How do you train it? Let the decoder write, and compare? It would write nonsense at first, and learn from nonsense.
 # **Teacher forcing** (Williams & Zipser, 1989): at every position the decoder gets the *right* tokens so far, and is
-# asked for the next one. With the causal mask all positions are done in one pass.
+# asked for the next one. With the causal mask all positions are done in one pass. (What it never practices is going on
+# from a mistake of its own. That gap is called exposure bias: Ranzato et al., 2016.)
 #
-# **(a) `teacher_forcing`.** The target is a string of one token or more, none of them PAD; it fills its row, or PAD
-# follows. The decoder's **inputs** are START and then the target; the **labels** are the target, END after its last
-# word, then PAD. Where the label is PAD nothing is asked, so any input is right there. The target itself stays as it
-# is.
+# **(a) `teacher_forcing`.** The decoder's **inputs** are START and then the target. The **labels** are the target, END
+# after its last word, then PAD.
 #
 # **By hand.** Target `[7, 8, 0]`: inputs `[1, 7, 8, 0]`, labels `[7, 8, 2, 0]`. At the first position the decoder has
 # seen START and must say 7.
@@ -371,35 +428,24 @@ guess_loss_without_shift = None  # "faster" or "more slowly" (quotes included)
 # see itself. The model copies its input. When it has to write by itself, there is nothing to copy.
 # </details>
 #
-# **(b) `exact_match`.** The share of strings that are right from the first token to END. What comes after END doesn't
-# count. A string without END is wrong, and so is one with PAD, or anything else, between its words and END. What was
-# written may be wider or narrower than the target.
+# **(b) `exact_match`.** The share of strings that are right from the first token to END, END included. What comes after
+# END doesn't count.
 #
-# **(c) `train_reversal`.** Train *your* `EncoderDecoder` to reverse strings: abcd → dcba.
+# **(c) `train_reversal`.** Train *your* `EncoderDecoder` to reverse strings: abcd → dcba. (Get 6.4 right first.)
 #
 # - The model: $d = 32$, $h = 2$, $d_\text{ff} = 64$, one layer, no dropout, `words` words on both sides.
-# - One step of Adam, learning rate 0.01, with each batch in turn; it is the same Adam for all of them. The loss is
-#   cross-entropy that ignores PAD: a mean over the labels that are asked for.
+# - One step of Adam, learning rate 0.01, with each batch in turn; one Adam takes all steps. The loss is cross-entropy
+#   that ignores PAD: a mean over the labels that are asked for.
 # - Return the model and the list of losses.
 #
-# The check trains three times, and each time a new model (the old ones stay as they are): first on 1 and on 2 batches
-# of strings with many PADs, then on 80 batches of 64 strings of 3 tokens, each followed by one PAD (a few seconds). Of
-# the short trainings only the first loss is looked at. After the long one the model writes by itself. Four things must
-# hold:
-#
-# - The losses fall: the first one is between 1 and 5 (an untrained model guesses, so it has about ln 11 = 2.4), in the
-#   long training the mean of the last ten is below 0.4.
-# - At least half of the strings come out backwards, END included: of those in the training, and of others that were
-#   never shown.
-# - The trained decoder goes by the source. It doesn't just repeat the letters that it is fed, and a letter that comes
-#   later doesn't change what it said before.
-# - The loss has ignored PAD: what follows END was never asked for, so the model has not learned to say PAD there.
-#
-# All this builds on your 6.4: get that right first.
+# The check uses 11 words. An untrained model guesses, so it has about ln 11 = 2.4 as its first loss. The last ones
+# should be near 0.
 
 # %% nbgrader={"grade": false, "grade_id": "train_reversal", "locked": false, "schema_version": 3, "solution": true}
-def teacher_forcing(target: Int[Tensor, "b n"]) -> tuple[Int[Tensor, "b n+1"], Int[Tensor, "b n+1"]]:
-    """Inputs: START, then the target. Labels: the target, END after its last word, PAD after that."""
+def teacher_forcing(
+    target: Int[Tensor, "b n"],
+) -> tuple[Int[Tensor, "b n+1"], Int[Tensor, "b n+1"]]:
+    """Inputs: START, the target. Labels: the target, END after its last word, then PAD."""
     ### BEGIN SOLUTION
     edge = torch.full_like(target[:, :1], START)  # (b, 1)
     inputs = torch.cat([edge, target], dim=1)
@@ -411,7 +457,7 @@ def teacher_forcing(target: Int[Tensor, "b n"]) -> tuple[Int[Tensor, "b n+1"], I
 
 
 def exact_match(written: Int[Tensor, "b l"], target: Int[Tensor, "b n"]) -> float:
-    """The share of rows whose tokens up to END are the target's; `target` itself has PAD and no END."""
+    """The share of rows that are right, END included. `target` itself has PAD and no END."""
     ### BEGIN SOLUTION
     right = 0
     for mine, theirs in zip(written.tolist(), target.tolist(), strict=True):
@@ -424,18 +470,18 @@ def exact_match(written: Int[Tensor, "b l"], target: Int[Tensor, "b n"]) -> floa
 def train_reversal(
     sources: Int[Tensor, "steps b n"], targets: Int[Tensor, "steps b n"], words: int
 ) -> tuple[EncoderDecoder, list[float]]:
-    """A model of your own, trained with one step of Adam on each batch, and the loss of each batch."""
+    """A new model, trained with one step of Adam on each batch, and the loss of each batch."""
     ### BEGIN SOLUTION
     torch.manual_seed(0)
     model = EncoderDecoder(words, words, d=32, h=2, d_ff=64, layers=1, dropout=0.0)
-    optimiser, losses = torch.optim.Adam(model.parameters(), lr=0.01), []
+    optimizer, losses = torch.optim.Adam(model.parameters(), lr=0.01), []
     for source, target in zip(sources, targets, strict=True):
         inputs, labels = teacher_forcing(target)
         logits = model(source, inputs)  # (b, n + 1, words)
         loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=PAD)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
         losses.append(loss.item())
     return model, losses
     ### END SOLUTION
@@ -456,6 +502,23 @@ def train_reversal(
 # <details><summary>If the loss goes down and the strings are wrong</summary>
 #
 # Compare inputs and labels at one position. Does the decoder see what it should say?
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - (a) A target has at least one word and PAD only after its last one; END and START aren't in it. Both results have
+#   $n + 1$ columns. Where the label is PAD any input is right.
+# - (b) A string without END is wrong, and so is one with PAD, or anything else, between its words and END. What was
+#   written may be wider or narrower than the target.
+# - (c) Three trainings, each with a new model that leaves the old ones as they are: on 1 and on 2 batches of strings
+#   with many PADs, then on 80 batches of 64 strings of 3 letters, one PAD after each (a few seconds).
+# - One loss per batch. The first one is between 1 and 5, and in the long training the mean of the last ten is below
+#   0.4.
+# - The long training's model, writing by itself, gets at least a quarter of the strings backwards, END included: of
+#   those in the training, and of others that it has never seen.
+# - It says the same when asked twice, goes by the source instead of repeating the letters that it is fed, and looks at
+#   no later letter.
+# - It hasn't learned to say PAD after END: the loss never asked for that.
+# - One Adam takes all steps.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "train_reversal_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -482,8 +545,8 @@ plots.reversal_learned(train_reversal)
 # <details><summary>What you should see</summary>
 #
 # A diagonal from the upper right to the lower left: to write the first letter, look at the last one, and so on. Nobody
-# told the model. (With two heads and five letters it need not be sharp everywhere: what a head looks at while END is
-# written, for instance, makes no difference.)
+# told the model. (With two heads and five letters it need not be sharp everywhere. What a head looks at while END is
+# being written, for instance, makes no difference.)
 # </details>
 #
 # ## 6.6 Greedy decoding  ●●○ · 25 min · 3 points
@@ -494,20 +557,24 @@ plots.reversal_learned(train_reversal)
 #     memory = encode(source)
 #     logits, cache = step(tokens, memory, cache)
 #
-# `step` reads *new* tokens, $(b, 1)$, after those in `cache` (`None` at first), and returns the logits $(b, v)$ of the
-# token that comes next, and the cache with the new tokens in it. The logits are yours: you may write into them. What it
-# keeps are keys and values: unit 08 opens that box.
+# `step` reads *new* tokens, $(b, 1)$, after those in `cache` (`None` at first). It returns the logits $(b, v)$ of the
+# token that comes next, and the cache with the new tokens in it. What it keeps are keys and values: unit 08 opens that
+# box.
 #
-# Begin with START. Take the likeliest token, whatever it is: only END ends a row. A row that has said END writes PAD
-# from then on; what `step` reads in that row then makes no difference. Stop as soon as every row has said END, or after
-# `longest` tokens (one at least). All rows are written together. The answer has a column for each step: END belongs to
-# it, START doesn't.
+# Begin with START, and take the likeliest token, whatever it is: only END ends a row. A row that has said END writes
+# PAD from then on. Stop as soon as every row has said END, or after `longest` tokens. All rows are written together,
+# one column per step. END belongs to the answer, START doesn't.
 #
 # **By hand.** Two rows; the first says 7, END, the second 5, 6, END. Three steps, and the answer is
-# `[[7, 2, 0], [5, 6, 2]]`. The check counts: one call of `encode`, three of `step`, three tokens a row.
+# `[[7, 2, 0], [5, 6, 2]]`.
 
 # %% nbgrader={"grade": false, "grade_id": "greedy_decode", "locked": false, "schema_version": 3, "solution": true}
-def greedy_decode(encode, step, source: Int[Tensor, "b m"], longest: int) -> Int[Tensor, "b n"]:
+def greedy_decode(
+    encode,
+    step,
+    source: Int[Tensor, "b m"],
+    longest: int,
+) -> Int[Tensor, "b n"]:
     """The likeliest token at each step, up to END; PAD after it. n ≤ longest."""
     ### BEGIN SOLUTION
     memory, cache = encode(source), None
@@ -534,6 +601,12 @@ def greedy_decode(encode, step, source: Int[Tensor, "b m"], longest: int) -> Int
 #
 # Rows end at different times. Stop when *all* have ended. Until then those that have ended write PAD.
 # </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - `encode` is called once, and `step` once per column of the answer, with one new token per row.
+# - `longest` is at least 1. The likeliest token may be PAD or START.
+# - What `step` reads in a row that has ended makes no difference. You may write into the logits.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "greedy_decode_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
 check.greedy_decode(greedy_decode, points=3)
@@ -545,12 +618,14 @@ check.greedy_decode(greedy_decode, points=3, cases=hidden.greedy_decode)
 # %% [markdown]
 # **A task with an alignment worth looking at.** English into Esperanto, with a small grammar of ours. Esperanto is
 # regular: *-o* ends a noun, *-a* an adjective, *-j* marks the plural, *-n* the object, *-as* the present and *-is* the
-# past, and an adjective takes the endings of its noun. Our Esperanto puts the adjective after its noun and the verb at
-# the end (word order is free there), so words must move:
+# past, and an adjective takes the endings of its noun. Our version puts the adjective after its noun and the verb at
+# the end (word order is free in Esperanto), so words must move:
 #
 #     the old cats saw a happy dog   →   la katoj maljunaj hundon feliĉan vidis
 #
-# The model has two layers with one head each. It trains for ten to twenty seconds; 400 sentences are held out.
+# The model has two layers with one head each. It trains for ten to twenty seconds (Adam and a warm-up as in section 5.3
+# of the paper, without the label smoothing of 5.4), and ends with nearly all of 400 held-out sentences right, word for
+# word.
 
 # %%
 from helpers.encoder_decoder.training import translation
@@ -559,11 +634,11 @@ trained = translation(steps=300)
 plots.training_curves(trained)
 
 # %% [markdown]
-# Watch it write. Orange lines are the weights of the last layer's cross-attention: where does the model look while it
-# writes each word?
+# **Watch it** write (with your `greedy_decode`, once that is right). Orange lines are the weights of the last layer's
+# cross-attention: where does the model look while it writes each word?
 
 # %%
-plots.alignment_film(trained, "the old cats saw a happy dog")
+plots.alignment_film(trained, "the old cats saw a happy dog", greedy_decode)
 
 # %%
 plots.alignment_maps(trained, "the old cats saw a happy dog")
@@ -575,9 +650,10 @@ plots.alignment_maps(trained, "the old cats saw a happy dog")
 # girl, poet and their plurals; see, follow, hear, like, paint, with *-s*, or in the past).
 #
 # (a) *hundon* and *feliĉan* both carry the ending *-n*. Nothing in the words *dog* and *happy* says that they are the
-# object. How can the right ending be written all the same: where is this information, and how did it get there? (b)
-# Somebody concludes from a map: "the weight on *the* is 0, so *the* plays no part in this word." Name a reason why the
-# map doesn't show that, and say how you would test it.
+# object. How can the right ending be written all the same: where is this information, and how did it get there?
+#
+# (b) Somebody concludes from a map: "The weight on *the* is 0, so *the* plays no part in this word." Name a reason why
+# the map doesn't show that, and say how you would test it.
 #
 # <!-- BEGIN MARK SCHEME -->
 # **Mark scheme (1 point).**
@@ -607,37 +683,35 @@ plots.alignment_maps(trained, "the old cats saw a happy dog")
 #
 # Greedy decoding can be led astray. A first word of probability 0.5 may lead nowhere, and one of 0.4 to the best
 # sentence of all. **Beam search** keeps the $k$ best beginnings alive. The probability of a sentence is the product of
-# those of its tokens, so its logarithm is a **sum**. (Add logarithms: a product of 150 small probabilities is 0 in
-# floating point.)
+# those of its tokens, so its logarithm is a **sum**. (Add logarithms. The product is no use: 150 tokens of probability
+# 1/200 make $10^{-345}$, which is 0 in floating point.)
 #
 # The rules (as in Sutskever et al., 2014, section 3.2):
 #
 # 1. Begin with one hypothesis, START.
 # 2. In every step ask `next_log_probs(prefixes)` **once**, with all live hypotheses, $(j, \text{length})$, START first.
-#    It returns the log-probabilities of the next token, $(j, v)$, all of them finite, in a new tensor that you may
-#    write into.
-# 3. Of all continuations of all live hypotheses keep the best by their sums: $k$ minus as many as have finished
-#    already. A continuation that says END is *finished*. It goes into a list, and keeps its place among the $k$.
-# 4. Stop when none is alive (then all $k$ places are taken by finished ones), or after `longest` tokens. What has not
-#    ended then is taken as it is.
+#    It returns the log-probabilities of the next token, $(j, v)$.
+# 3. Of all continuations of all live hypotheses keep the best by their sums, as many as there are free places. There
+#    are $k$ places. A continuation that says END is **finished**: it is never continued, and its place is taken for
+#    good. With $k = 3$ and two finished, *one* continuation is kept.
+# 4. Stop when none is alive, or after `longest` tokens. What has not ended then is taken as it is.
 # 5. Of all these return the one with the best **score**, and the score:
 #
 # $$\text{score} = \frac{\log P(Y)}{\left(\frac{5 + |Y|}{6}\right)^{\alpha}}$$
 #
-# Why divide? Every further token makes the sum smaller, so plain sums favour short sentences. $|Y|$ is the number of
+# Why divide? Every further token makes the sum smaller, so plain sums favor short sentences. $|Y|$ is the number of
 # tokens, END counted, START not (the length penalty of Wu et al., 2016, equation 14).
 #
-# **By hand.** $\alpha = 1$. Two tokens, $\log P = -1.4$: the penalty is $7/6$, the score $-1.2$. Seven tokens,
-# $\log P = -2.0$: the penalty is 2, the score $-1.0$. The longer one wins.
+# **By hand.** $\alpha = 2$. Two tokens, $\log P = -1.4$: the penalty is $(7/6)^2 = 1.36$, the score $-1.03$. Seven
+# tokens, $\log P = -2.0$: the penalty is $2^2 = 4$, the score $-0.5$. The longer one wins.
 #
-# Return the tokens as a list, without START, with END if there is one, and the score as a number. Of two that are
-# equally good take either. $k$ is never larger than the vocabulary. (Is every prefix read again in each step, then? No:
-# the models behind `next_log_probs` below remember the keys and values of every prefix, so a call reads only one new
-# token for each hypothesis.)
+# Return the tokens, without START, with END if there is one, and the score. (Is every prefix read again in each step,
+# then? No: the translator's `next_log_probs` below keeps a cache for every prefix, so a call reads only one new token
+# per hypothesis.)
 
 # %% nbgrader={"grade": false, "grade_id": "beam_search", "locked": false, "schema_version": 3, "solution": true}
 def beam_search(next_log_probs, k: int, longest: int, alpha: float) -> tuple[list[int], float]:
-    """The tokens and the score of the best of k hypotheses. next_log_probs: (j, n) → (j, v)."""
+    """Tokens and score of the best of k hypotheses. next_log_probs: (j, n) → (j, v)."""
     ### BEGIN SOLUTION
     live, finished = [(0.0, [START])], []
     for _ in range(longest):
@@ -660,7 +734,7 @@ def beam_search(next_log_probs, k: int, longest: int, alpha: float) -> tuple[lis
 # <details><summary>Hint 1: two lists</summary>
 #
 # `live` and `finished`, each of pairs (sum, tokens). A step makes a list of all continuations, sorts it, cuts it, and
-# shares it out between the two.
+# splits it between the two.
 # </details>
 # <details><summary>Hint 2: with tensors</summary>
 #
@@ -670,6 +744,14 @@ def beam_search(next_log_probs, k: int, longest: int, alpha: float) -> tuple[lis
 #
 # Do you compare *all* continuations with each other, or those of each hypothesis among themselves? And do you begin
 # with one START, or with k of them?
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - At most `longest` calls of `next_log_probs`, the first with one hypothesis, none with more than $k$.
+# - $1 \le k \le v$; $\alpha$ may be 0, and `longest` 1 or 150.
+# - The log-probabilities are finite, in float32, in a new tensor that you may write into.
+# - The tokens come as a list of whole numbers; the score is a number, or a tensor of one element. Of two sentences that
+#   are equally good take either.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "beam_search_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -681,7 +763,7 @@ check.beam_search(beam_search, points=3, cases=hidden.beam_search)
 
 # %% [markdown]
 # **See it.** A tiny language, searched with one hypothesis and with two. Green is what was chosen, blue what was alive,
-# orange what ended without being the best, grey what was dropped; the numbers are sums of log-probabilities.
+# orange what ended without being the best, gray what was dropped; the numbers are sums of log-probabilities.
 #
 # The first word is *la* (probability 0.55) or *birdo* (0.45). After *la* the likeliest word has 0.4, after *birdo* it
 # has 0.9. **Predict:** does greedy search find the best sentence?
@@ -709,16 +791,19 @@ plots.beam_of_a_translation(beam_search, trained, "the old cats saw a happy dog"
 #
 # The trained model is nearly certain of every word, so the other hypotheses are far behind (a difference of 7 in the
 # logarithm is a factor of 1,000), and greedy search would have found the same. A beam pays where a model is in doubt.
-# Larger is not always better: with wide beams real translators get *worse*, because they find short sentences that the
-# model likes too much (Koehn & Knowles, 2017, the last of their six challenges; Stahlberg & Byrne, 2019).
+# </details>
+# <details><summary>Is a wider beam always better?</summary>
+#
+# No. With wide beams real translators get *worse*, because they find short sentences that the model likes too much
+# (Koehn & Knowles, 2017, the last of their six challenges; Stahlberg & Byrne, 2019).
 # </details>
 #
 # ## 6.8 What it costs  ●●○ · 20 min · 2 points
 #
-# One encoder layer over $m$ source tokens, one decoder layer over $n$ target tokens, width $d$, $d_\text{ff} = 4d$. One
-# multiply-add is 2 FLOPs; count the matrix products alone. For each row give two numbers: the FLOPs of scores and
-# mixing, and those of the products with weights. An attention has four projections. Masked scores are computed and
-# thrown away: count them. The target is read at once, as in training.
+# One encoder layer over $m$ source tokens, one decoder layer over $n$ target tokens, width $d$, $d_\text{ff} = 4d$; no
+# embeddings and no `head`. For each row give two numbers: the FLOPs of scores and mixing, and those of the products
+# with weights, the four projections of each attention among them. The target is read all at once, as in training, so
+# masked scores are computed too.
 #
 # | row | scores and mixing | products with weights |
 # |---|---|---|
@@ -729,9 +814,9 @@ plots.beam_of_a_translation(beam_search, trained, "the old cats saw a happy dog"
 # | `decoder_feed_forward` | 0 | ? |
 #
 # **By hand.** $n = 1$, $m = 3$, $d = 1$: the encoder reads the $m$ source tokens. Its self-attention has 9 scores (2
-# FLOPs each), as many values mixed (2 each), and four projections of three tokens (2 each): (36, 24).
+# FLOPs each), as many values are mixed (2 each), and there are four projections of three tokens (2 each): (36, 24).
 #
-# **Before you write:** of cross-attention's four projections, how many are of the memory's $m$ tokens, and not of the
+# **Before you write:** of cross-attention's four projections, how many work on the memory's $m$ tokens, and not on the
 # target's $n$?
 
 # %%
@@ -756,6 +841,10 @@ def enc_dec_cost(n: int, m: int, d: int) -> dict[str, tuple[int, int]]:
 # Scores are a product (n, d) × (d, m), mixing is (n, m) × (m, d). In self-attention both lengths are the same. A
 # product (a, b) × (b, c) has 2abc FLOPs.
 # </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - The five rows, two whole numbers each, exact.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "enc_dec_cost_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.enc_dec_cost(enc_dec_cost, points=2)
@@ -767,14 +856,14 @@ check.enc_dec_cost(enc_dec_cost, points=2, cases=hidden.enc_dec_cost)
 # %% [markdown]
 # <details><summary>Which projections?</summary>
 #
-# Two: keys and values are made of the memory. Queries are made of the target, and $W_O$ works on the output, which has
-# a row for each query.
+# Two: keys and values are made from the memory. Queries are made from the target, and $W_O$ works on the output, which
+# has one row per query.
 # </details>
 #
 # ## 6.9 Name the terms  ●○○ · 5 min · 1 point
 #
-# Without constants the table adds up to $n^2 d + n d^2 + m^2 d + m d^2 + n m d$. Where does each of the five terms come
-# from?
+# (If you have time: your table once more, in letters.) Without constants the table adds up to
+# $n^2 d + n d^2 + m^2 d + m d^2 + n m d$. Where does each of the five terms come from?
 #
 # - **a** the causal mask
 # - **b** scores and mixing of the encoder's self-attention
@@ -786,10 +875,16 @@ check.enc_dec_cost(enc_dec_cost, points=2, cases=hidden.enc_dec_cost)
 
 # %% nbgrader={"grade": false, "grade_id": "enc_dec_cost_terms", "locked": false, "schema_version": 3, "solution": true}
 def enc_dec_cost_terms() -> str:
-    """Five letters, for the terms in the order n²d, nd², m²d, md², nmd; for example "abcde"."""
+    """Five letters, for the terms in the order n²d, nd², m²d, md², nmd, such as "abcde"."""
     ### BEGIN SOLUTION
     return "cebfd"
     ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>What exactly is checked</summary>
+#
+# - Five letters in the order of the terms.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "enc_dec_cost_terms_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.enc_dec_cost_terms(enc_dec_cost_terms, points=1)
@@ -799,11 +894,11 @@ check.enc_dec_cost_terms(enc_dec_cost_terms, points=1, cases=hidden.enc_dec_cost
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Or a decoder alone?** GPT and its kind (Radford et al., 2018) have no encoder: source and target stand in one row of
+# **Or decoder-only?** GPT and its kind (Radford et al., 2018) have no encoder: source and target stand in one row of
 # $m + n$ tokens. To compare fairly, let it have two layers for each pair of encoder and decoder layer. Its scores:
 # $2\,(m+n)^2 = 2m^2 + 4mn + 2n^2$, against $m^2 + mn + n^2$.
 #
-# **Predict:** which one costs more at 128 tokens? And which one's cost grows faster?
+# **Predict:** which of the two costs more at 128 tokens?
 
 # %%
 guess_dearer = None  # "decoder alone" or "encoder and decoder" (quotes included)
@@ -817,16 +912,16 @@ plots.enc_dec_terms(enc_dec_cost, d=512, lengths=(128, 1024, 8192))
 # At 128 tokens the products with weights are nearly everything, and the decoder alone costs 1.8 times as much with
 # about the same number of parameters ($24d^2$ in two layers, $28d^2$ in the pair): each of its tokens goes through both
 # layers, $48d^2$ FLOPs, and each token of the pair through one of them, $28d^2$. (The T5 paper makes the same
-# comparison: Raffel et al., 2020, section 3.2.2.) At 8,192 tokens the scores count as well, $8n^2$ against $3n^2$ where
-# $m = n$, masked ones included. What decides today is something else: a decoder alone has one stack to train on all
-# text there is, and its cache serves source and target alike.
+# comparison: Raffel et al., 2020, section 3.2.2.) It also grows faster: at 8,192 tokens the scores count as well, and
+# where $m = n$ they are $8n^2$ against $3n^2$, masked ones included. What decides today is something else: a decoder
+# alone has one stack to train on all text there is, and its cache serves source and target alike.
 # </details>
 
 # %% [markdown]
 # ## What you guessed, and what came out
 #
-# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one:
-# there is something to explain.
+# Nothing here is graded, and nothing happens if a guess is missing. A wrong guess is the more useful kind: it leaves
+# you something to explain.
 
 # %%
 from helpers.measuring.guesses import guesses
@@ -848,8 +943,8 @@ guesses({
 # - **Cross-attention**: queries from the target, keys and values from the memory, no causal mask. Every decoder layer
 #   reads the output of the last encoder layer.
 # - **Teacher forcing** trains all positions at once; inputs and labels are shifted by one.
-# - **Decoding** runs the encoder once. **Beam search** adds log-probabilities, keeps what has finished, and cares for
-#   length.
+# - **Decoding** runs the encoder once. **Beam search** adds log-probabilities, keeps what has finished, and makes up
+#   for length.
 # - The two lengths meet in one term only: $nmd$.
 #
 # **Read more**
@@ -861,8 +956,8 @@ guesses({
 #   sentence, and a beam. Then Bahdanau, Cho & Bengio (2015), who look back instead.
 # - Wu et al. (2016), *Google's Neural Machine Translation System*, section 7: beam search as it was used, with its
 #   penalty for length.
-# - Raffel et al. (2020), *Exploring the Limits of Transfer Learning* (T5), section 3.2: encoder and decoder against a
-#   decoder alone, measured.
+# - Raffel et al. (2020), *Exploring the Limits of Transfer Learning* (T5), section 3.2: encoder and decoder against
+#   decoder-only, measured.
 #
 # **Next:** unit 07 counts the cost of everything, and unit 08 opens the `cache` that `step` handed you here.
 

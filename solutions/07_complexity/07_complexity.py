@@ -14,16 +14,17 @@
 # then count what PyTorch really did, then measure.
 #
 # **After this unit you can**
-# - write down the FLOPs and the memory traffic of every part of a Transformer, to the last operation;
+# - write down the FLOPs and the memory traffic of a Transformer, product by product;
 # - say from which length on attention is the expensive part;
 # - tell from two numbers of a device whether it will compute or wait;
 # - compare seven kinds of layers by how they grow;
 # - work out what it takes to train a language model, in FLOPs, days and bytes, before you pay for it.
 #
-# **How to work.** Every answer is a formula: a function of the sizes. Do the small example by hand first. Counts are
-# right to 16 digits, however large: write them with Python's own numbers. (Where `int` is promised, a float such as
-# `6.0` will do. A tensor is a risk: float32 has 7 digits, and int64 overflows in silence. What is no count is compared
-# to 12 digits, in 7.8 to 6.) $h$ divides $d$ throughout. You have about 4 hours, and 31 points to earn.
+# **How to work.** Every answer is a formula: a function of the sizes. Do the small example by hand first. You have
+# about 4 hours, and 31 points to earn.
+#
+# **Numbers** are compared to 12 digits, however large (in 7.8 to 6). `6.0` is as good as `6`. Use Python's own numbers:
+# a float32 tensor keeps only 7 digits, and int64 overflows in silence. $h$ divides $d$ throughout.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -51,7 +52,7 @@ setup()
 # **By hand.** (2×3) times (3×4). The result has 2·4 = 8 entries. Each is a dot product of length 3: three
 # multiply-adds, 6 FLOPs. Together 48.
 #
-# Only matrix products count in this unit. A softmax or a norm computes too, but a handful of operations for each
+# Only matrix products count in this unit. A softmax or a norm also computes, but only a handful of operations per
 # element, where a product does thousands. Counters leave them out, and so do you.
 
 # %% nbgrader={"grade": false, "grade_id": "matmul_flops", "locked": false, "schema_version": 3, "solution": true}
@@ -66,6 +67,10 @@ def matmul_flops(n: int, m: int, k: int) -> int:
 #
 # The result is (n, k). The size that both operands share, m, is the length of the dot products.
 # </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - Any sizes, up to millions.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "matmul_flops_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.matmul_flops(matmul_flops, points=1)
@@ -78,10 +83,10 @@ check.matmul_flops(matmul_flops, points=1, cases=hidden.matmul_flops)
 # ## 7.2 Elements that have to move  ●○○ · 5 min · 1 point
 #
 # Numbers live in memory, and arithmetic happens on the chip. Before an element can be used it has to travel, and that
-# takes time as well. Count the journeys of one product in the best case: **both operands are read once, and the result
-# is written once.** On the chip an element can be used as often as you like.
+# takes time. Count the journeys of one product in the best case: **both operands are read once, and the result is
+# written once.** On the chip an element can be used as often as you like.
 #
-# **By hand.** (2×3) times (3×4): 6 elements and 12 elements are read, and how many are written?
+# **By hand.** (2×3) times (3×4): 6 elements and 12 elements are read, and how many are written? (26 move in all.)
 #
 # The picture shows two products with the same second matrix. On the left, 16 rows share it. On the right, one row has
 # it for itself.
@@ -90,8 +95,7 @@ check.matmul_flops(matmul_flops, points=1, cases=hidden.matmul_flops)
 plots.product_traffic((16, 16, 16), (1, 16, 16), uses=False)
 
 # %% [markdown]
-# **Predict:** in which of the two is an element of the orange matrix reused often enough to justify fetching it: in the
-# left one or in the right one?
+# **Predict:** in which of the two is an element of the second (orange) matrix used more often?
 
 # %%
 guess_reused = None  # "left" or "right" (quotes included)
@@ -110,6 +114,10 @@ def matmul_io(n: int, m: int, k: int) -> int:
 # <details><summary>Hint: three matrices</summary>
 #
 # Write down the shapes of all three. Each size appears in exactly two of them.
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - The number of elements, for any sizes.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "matmul_io_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
@@ -132,8 +140,7 @@ check.matmul_io(matmul_io, points=1, cases=hidden.matmul_io)
 #
 # $$\text{intensity} = \frac{\text{FLOPs}}{\text{bytes moved}}$$
 #
-# Memory is counted in bytes, so the dtype matters: `torch.float32.itemsize` is 4. Operands and result have the same
-# dtype. It may be any, here and below: float64 has 8 bytes, and the int8 of quantised weights has 1.
+# Memory is counted in bytes, so the dtype matters: `torch.float32.itemsize` is 4.
 #
 # **By hand.** (2×3) times (3×4) in float32: 48 FLOPs, 26 elements, 104 bytes. The intensity is 0.46 FLOPs per byte.
 #
@@ -150,6 +157,13 @@ def arithmetic_intensity(n: int, m: int, k: int, dtype: torch.dtype) -> float:
     ### BEGIN SOLUTION
     return matmul_flops(n, m, k) / (matmul_io(n, m, k) * dtype.itemsize)
     ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>What exactly is checked</summary>
+#
+# - Operands and result have the same dtype. It may be any: float64 has 8 bytes, and int8 (of quantized weights) one.
+# - Not rounded.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "arithmetic_intensity_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.arithmetic_intensity(arithmetic_intensity, points=1)
@@ -171,8 +185,8 @@ plots.intensities(arithmetic_intensity, width=4096)
 #
 # <details><summary>Twice the size, half the bytes</summary>
 #
-# Both double it. $2n^3$ FLOPs for $3n^2$ elements are $\tfrac23 n$ FLOPs for each element, so the intensity grows with
-# the size. And half the bytes for each element are twice the FLOPs for each byte.
+# Both double it. $2n^3$ FLOPs for $3n^2$ elements are $\tfrac23 n$ FLOPs per element, so the intensity grows with the
+# size. And half the bytes per element are twice the FLOPs per byte.
 # </details>
 #
 # ## 7.4 A layer that reads  ●●● · 30 min · 4 points
@@ -187,21 +201,18 @@ plots.intensities(arithmetic_intensity, width=4096)
 # | `softmax` | reads the scores and writes the attention weights. No matrix product: 0 FLOPs |
 # | `weighted_sum` | attention weights times $V$, in every head |
 # | `output` | the heads side by side, times $W_O$ |
-# | `ffn` | $d \to d_\text{ff} \to d$. The activation works inside the first product and moves nothing of its own |
+# | `ffn` | $d \to d_\text{ff} \to d$; the activation works inside the first product and moves nothing of its own |
 # | `total` | the sum of the rows above |
 #
 # For each row return **(FLOPs, elements moved)**. Every operation reads all its operands and writes its result, as in
 # 7.2. What one row writes and the next one reads is counted in both. Scale, mask, norms, biases and residuals are left
-# out. So is every trick that keeps the scores on the chip: that is unit 09. All sizes are at least 1.
+# out. So is every trick that keeps the scores on the chip: that is unit 09.
 #
-# Make the dict and its sums inside the function, here and in 7.5: a later call must not change a table that an earlier
-# one returned. (The same table for the same sizes is fine.)
-#
-# **By hand.** $b = 1$, $n = 2$, $d = 4$, $h = 2$. `scores` is two products, one a head, each (2×2) times (2×2): 16
+# **By hand.** $b = 1$, $n = 2$, $d = 4$, $h = 2$. `scores` is two products, one per head, each (2×2) times (2×2): 16
 # FLOPs and 12 elements. Row: (32, 24).
 #
-# **Predict:** the softmax has 0 FLOPs. What share of the elements does it move at $n = 2048$, $d = 1024$, $h = 16$?
-# (The picture after 7.5 has the answer.)
+# **Predict:** the softmax has 0 FLOPs. What share of the elements does it move at $b = 8$, $n = 2048$, $d = 1024$,
+# $h = 16$, $d_\text{ff} = 4096$? (The picture after 7.5 has the answer.)
 
 # %%
 guess_softmax_share = None  # a share, between 0 and 1
@@ -240,6 +251,12 @@ def training_table(b: int, n: int, d: int, h: int, d_ff: int) -> dict[str, tuple
 # Two products: (b·n, d) times (d, d_ff), then (b·n, d_ff) times (d_ff, d). The hidden layer is written by the first and
 # read by the second.
 # </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - A dict with these seven rows, two numbers in each. Sizes may be in the billions.
+# - Make the dict and its sums inside the function: a later call must not change a table that an earlier one returned.
+#   (The same table for the same sizes is fine.)
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "training_table_test", "locked": true, "points": 4, "schema_version": 3, "solution": false}
 check.training_table(training_table, points=4)
@@ -274,27 +291,27 @@ plots.predicted_and_counted(lambda: training_table(b, n, d, h, d_ff), counted)
 # %% [markdown]
 # ## 7.5 A layer that writes  ●●● · 20 min · 3 points
 #
-# A model that writes (**decode**) has one new token for each of $b$ sequences. "Read" and "write" in these two titles
-# mean text; in the rows they mean memory. The keys and values of all earlier tokens lie in a cache (unit 08). So the
+# A model that writes (**decode**) has one new token for each of $b$ sequences. ("Read" and "write" in these two titles
+# mean text; in the rows they mean memory.) The keys and values of all earlier tokens lie in a cache (unit 08). So the
 # new token is projected, its query meets the $n$ keys in the cache, and the values are mixed. **The $n$ keys include
 # the new token's own.**
 #
-# The rows are the same. `qkv` writes its results, as always, and it writes the new key and value straight into the
-# cache: no further copy is counted. Then all $n$ cached keys are an operand of `scores`, and all $n$ values one of
-# `weighted_sum`: they have to be read, the new token's own among them.
+# The rows are the same. `qkv` writes its results as always, the new key and value straight into the cache: no further
+# copy is counted. Then all $n$ cached keys are an operand of `scores`, and all $n$ values one of `weighted_sum`: they
+# have to be read.
 #
 # **By hand.** $b = 1$, $n = 5$, $d = 4$, $h = 2$. `scores`: two products, each (1×2) times (2×5): 20 FLOPs, 2 + 10 + 5
 # elements. Row: (40, 34).
 #
-# **Predict:** of all elements that one new token moves at $b = 1$, $d = 1024$ and $n = 2048$, how many are weights: 10
-# %, half, or more than 70 %?
+# **Predict:** of all elements that one new token moves at $b = 1$, $n = 2048$, $d = 1024$, $h = 16$,
+# $d_\text{ff} = 4096$, how many are weights: 10 %, half, or more than 70 %?
 
 # %%
 guess_weights = None  # "10 %", "half" or "more than 70 %" (quotes included)
 
 # %% nbgrader={"grade": false, "grade_id": "decode_table", "locked": false, "schema_version": 3, "solution": true}
 def decode_table(b: int, n: int, d: int, h: int, d_ff: int) -> dict[str, tuple[int, int]]:
-    """Row → (FLOPs, elements moved) for one new token in each of b sequences; n keys in each cache.
+    """Row → (FLOPs, elements moved) for one new token per sequence; n keys in each cache.
 
     Rows: qkv, scores, softmax, weighted_sum, output, ffn, total.
     """
@@ -315,11 +332,19 @@ def decode_table(b: int, n: int, d: int, h: int, d_ff: int) -> dict[str, tuple[i
 # %% [markdown]
 # <details><summary>Hint 1: start from 7.4</summary>
 #
-# How many queries are there now for each sequence? And how many rows does the tall matrix of all new tokens have?
+# How many queries does each sequence have now? And how many rows does the tall matrix of all new tokens have?
 # </details>
 # <details><summary>Hint 2: what does not shrink</summary>
 #
 # The weights and the cache. Each is still read as a whole, though it now serves a single row of queries.
+# </details>
+# <details><summary>A test of your own</summary>
+#
+# `scores` and `weighted_sum` have the same two numbers, here and in 7.4.
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - As in 7.4: seven rows of two numbers, and no dict that a later call changes.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "decode_table_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -349,16 +374,14 @@ plots.cost_shares({
 # ## 7.6 Where attention overtakes  ●●○ · 10 min · 2 points
 #
 # Two rows of 7.4 grow with $n^2$: scores and weighted sum. The others grow with $n$. Long texts are ruled by the first
-# kind, short texts by the second. At which $n$ do both cost **the same number of FLOPs**? Give it as a function of $d$
-# and $d_\text{ff}$. In a layer without an FFN $d_\text{ff}$ is 0, and the projections are still there. Both sizes are
-# at most a million.
+# kind, short texts by the second. At which $n$ do both cost **the same number of FLOPs**?
 #
 # **Check by hand:** the first Transformer had $d = 512$ and $d_\text{ff} = 2048$. The two sides meet at 3072 tokens.
 # With $d_\text{ff} = 1000$ it would be 2024.
 
 # %% nbgrader={"grade": false, "grade_id": "crossover", "locked": false, "schema_version": 3, "solution": true}
 def crossover(d: int, d_ff: int) -> float:
-    """The n at which scores and weighted sum cost as many FLOPs as the four projections and the FFN."""
+    """The n > 0 at which scores and weighted sum cost as many FLOPs as projections and FFN."""
     ### BEGIN SOLUTION
     return 2 * d + d_ff  # 4 n² d = 8 n d² + 4 n d d_ff, divided by 4 n d
     ### END SOLUTION
@@ -367,6 +390,11 @@ def crossover(d: int, d_ff: int) -> float:
 # <details><summary>Hint: an equation</summary>
 #
 # Add up the FLOPs of your rows, those with n² on the left, those with n on the right. b cancels, and so does one n.
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - $d$ and $d_\text{ff}$ are at most a million; so $n$ may be 3 million, and a search has to get that far.
+# - In a layer without an FFN $d_\text{ff}$ is 0. The projections are still there.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "crossover_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
@@ -387,16 +415,17 @@ plots.crossing(training_table, crossover, {"GPT-2 small": (768, 3072), "GPT-3": 
 # Attention is one way to let tokens see each other. Compare seven. For each give three numbers, as functions of the
 # sizes:
 #
-# - **cost**: how the FLOPs of one layer grow. The $d \times d$ projections to queries, keys and values are left out.
-# - **steps**: how many operations of *one* layer have to wait for each other. With as many processors as you like a
-#   matrix product is one operation, whatever its size.
+# - **cost**: how the FLOPs of one layer grow. The $d \times d$ projections to queries, keys and values are left out,
+#   and moving a number costs as much as a FLOP.
+# - **steps**: how many operations of *one* layer have to wait for each other. With as many processors as you like a sum
+#   or a matrix product is one operation, whatever its size.
 # - **path**: the longest way between two tokens, over *as many layers as it takes*. In `recurrent` it runs from state
-#   to state, so count states. In the others it runs from layer to layer, so count layers (not the steps inside a
-#   layer). Is a fixed number of layers enough, whatever $n$ is? Then the path is `1`.
+#   to state, so count states. In the others it runs from layer to layer, so count layers (not the steps inside one). If
+#   a fixed number of layers is enough for any $n$, the path is `1`.
 #
 # | row | how it works |
 # |---|---|
-# | `recurrent` | a state of $d$ numbers goes from token to token; every step multiplies it with a $d \times d$ matrix |
+# | `recurrent` | a state of $d$ numbers goes from token to token; every step multiplies it by a $d \times d$ matrix |
 # | `convolution` | every token looks at $k$ tokens, with a $d \times d$ matrix for each place; layers are stacked and dilated, so that each multiplies the reach by $k$ |
 # | `self-attention` | every token looks at every token; one head of width $d$ |
 # | `strided sparse` | every token looks at $\sqrt n$ others, chosen so that two layers connect all pairs |
@@ -407,20 +436,20 @@ plots.crossing(training_table, crossover, {"GPT-2 small": (768, 3072), "GPT-3": 
 # The first three rows are Table 1 of "Attention Is All You Need" (Vaswani et al., 2017). The others: Child et al.
 # (2019), Kitaev et al. (2020), Wang et al. (2020, whose Table 1 has steps too), Katharopoulos et al. (2020).
 #
-# **Only growth counts (Θ).** $n^2 d$, $4 n^2 d$ and $n^2 d + 7 n d$ are the same answer. A constant is `1` (`2` is the
-# same answer), and whole layers (`ceil`) grow like what is rounded. A term may be left out only if it is smaller for
-# all sizes: $n d^2$ beside $n^2 d$ is not. $k$ and $r$ are sizes too, not constants: more than 1, and less than $n$. To
-# move a number costs as much as one FLOP (in `lsh` the sorting is moves).
-#
-# **How it is checked.** Your function is called with enormous sizes, as floats, such as $n = 2^{100}$. One of them is
-# squared, or its root is taken: by how much does the result change? So write formulas: a loop over $n$ tokens would
-# never end.
+# **Only growth counts (Θ).** $n^2 d$, $4 n^2 d$ and $n^2 d + 7 n d$ are the same answer. A constant is `1`. A term may
+# be left out only if it is smaller for all sizes: $n d^2$ beside $n^2 d$ is not. $k$ and $r$ are sizes too, not
+# constants: more than 1, and less than $n$.
 #
 # **By hand.** A path through dilated convolutions with $k = 3$: one layer reaches 3 tokens, two reach 9, three
 # reach 27. Which function of $n$ and $k$ is that?
 
 # %% nbgrader={"grade": false, "grade_id": "layer_types", "locked": false, "schema_version": 3, "solution": true}
-def layer_types(n: float, d: float, k: float, r: float) -> dict[str, tuple[float, float, float]]:
+def layer_types(
+    n: float,
+    d: float,
+    k: float,
+    r: float,
+) -> dict[str, tuple[float, float, float]]:
     """Row → (cost, steps, path), up to constant factors and smaller terms."""
     ### BEGIN SOLUTION
     return {
@@ -448,6 +477,15 @@ def layer_types(n: float, d: float, k: float, r: float) -> dict[str, tuple[float
 #
 # If the reach is multiplied by c in each layer, after L layers it is c^L. Set that equal to n.
 # </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - Your function is called with enormous sizes, as floats, such as $n = 2^{100}$. One of them is squared, or its root
+#   is taken: by how much does the result change?
+# - So write formulas: a loop over $n$ tokens never ends (it is stopped after 200,000 lines of Python). Tensors of
+#   float32 become infinite.
+# - Factors, constants beside what grows (the size of a bucket, say), a constant base of a logarithm and rounding
+#   (`ceil`) change nothing.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "layer_types_test", "locked": true, "points": 4, "schema_version": 3, "solution": false}
 check.layer_types(layer_types, points=4)
@@ -469,8 +507,7 @@ plots.layer_costs(layer_types, d=64, k=3, r=32)
 # $n = k\,d = 192$. For texts shorter than their vectors are wide, full attention is the cheaper one.
 # </details>
 #
-# **Measure it.** Really run three of them, count the FLOPs, and fit a line. `slope` is the least-squares slope, 6
-# lengths each.
+# **Measure it.** Run three of them for real, count the FLOPs at 6 lengths, and fit a line by least squares.
 
 # %%
 from helpers.measuring.growth import slope
@@ -508,10 +545,8 @@ plots.measured_growth(lengths, costs, {name: slope(lengths, values) for name, va
 # **By hand.** A T4 has 65 TFLOP/s in float16 and 320 GB/s. Its ridge is at 65,000/320 ≈ 203 FLOPs per byte. A matrix
 # times *one* row has 1 FLOP per byte: 0.32 of 65 TFLOP/s, half a percent.
 #
-# Your function gets FLOPs and **elements**, a dtype, and the two ceilings. It returns the attainable FLOP/s and what
-# limits them, `"memory"` or `"compute"`. FLOPs may be 0, as in a softmax: then 0 FLOP/s are attainable, and memory is
-# the limit. (Something is always moved: elements are never 0.) Exactly at the ridge the limit is compute. (There the
-# checks use sizes so round that no rounding error can tip the answer.)
+# Your function gets **elements**, not bytes. It returns the attainable FLOP/s and what limits them. Exactly at the
+# ridge the limit is compute.
 
 # %% nbgrader={"grade": false, "grade_id": "roofline", "locked": false, "schema_version": 3, "solution": true}
 def roofline(
@@ -533,6 +568,13 @@ def roofline(
 #
 # FLOP/byte times byte/s is FLOP/s. Which size turns elements into bytes?
 # </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - The FLOP/s to 6 digits, and the limit as `"memory"` or `"compute"`. The dtype may be any.
+# - FLOPs may be 0, as in a softmax: then 0 FLOP/s are attainable, and memory is the limit. Something is always moved:
+#   elements are never 0.
+# - At the ridge itself the sizes are so round that no rounding error can tip the answer.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "roofline_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.roofline(roofline, points=2)
@@ -544,8 +586,9 @@ check.roofline(roofline, points=2, cases=hidden.roofline)
 # %% [markdown]
 # **See it.** Three GPUs by their datasheets (tensor cores, 16-bit inputs, no sparsity) and your own machine, whose two
 # ceilings are measured now: a large product for the peak, a large copy for the bandwidth. The workloads are those of a
-# layer with $d = 4096$, from your tables. **Predict:** how many of the three sit under the slope of an A100, so that
-# its memory decides?
+# layer with $d = 4096$, from your tables.
+#
+# **Predict:** how many of the three workloads sit under the slope of an A100, so that its memory decides?
 
 # %%
 guess_bound_by_memory = None  # 0, 1, 2 or 3
@@ -570,8 +613,8 @@ plots.rooflines(roofline, [*DATASHEETS, machine], {
 # so its dots stand at half the intensity, left of the dotted lines.)
 # </details>
 #
-# **Move it.** More texts at once, `b`, then the same in 8 bits, for texts of three lengths. Which dot gets past the
-# ridge? Put in sizes and dtypes of your own.
+# **Move it.** More texts at once, `b`, then the same with numbers kept in 8 bits (but computed with in 16: the roof
+# stays). Which dot gets past the ridge? Put in sizes and dtypes of your own.
 
 # %%
 plots.roofline_film(
@@ -582,14 +625,18 @@ plots.roofline_film(
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# Only the short texts. All texts share the weights, so these are paid once; every text has a cache of its own, and
-# reading it is paid for each. Half the bytes give twice the intensity to all.
+# Only the short texts. All texts share the weights, so these are paid for once. Every text has a cache of its own, and
+# reading it is paid for each time. Half the bytes give twice the intensity to all.
 # </details>
 #
 # **Measure it.** A product $(n, d) \times (d, d)$ with $n = 1, 4, \dots, 256$ rows, on this machine, under its own
-# roof. More rows for the same weights: the point climbs the slope. (A point can lie above the roof: data may come from
-# a cache, and reading may be faster than the copy that measured the bandwidth. Other programs that run at the same time
-# shift both.)
+# roof. More rows for the same weights: the point climbs the slope.
+#
+# <details><summary>A point above the roof?</summary>
+#
+# Data may come from a cache, and reading may be faster than the copy that measured the bandwidth. Other programs that
+# run at the same time shift both.
+# </details>
 
 # %%
 plots.measured_products(roofline, arithmetic_intensity, machine, width=4096)
@@ -597,18 +644,24 @@ plots.measured_products(roofline, arithmetic_intensity, machine, width=4096)
 # %% [markdown]
 # ## 7.9 The memory of the scores  ●○○ · 5 min · 1 point
 #
-# Training needs the attention weights again in the backward pass, so they are kept: one $n \times n$ matrix for every
-# sequence, every head and every layer. How many **bytes** is that?
+# Training needs the attention weights again in the backward pass, so they are kept: one $n \times n$ matrix per
+# sequence, head and layer. How many **bytes** is that?
 #
 # **By hand.** GPT-2 small: 12 layers, 12 heads, $n = 1024$, one sequence, float16: $144 \cdot 1024^2 \cdot 2$ bytes =
 # 302 MB. That is more than its weights (124 million of 2 bytes each).
 
 # %% nbgrader={"grade": false, "grade_id": "score_memory", "locked": false, "schema_version": 3, "solution": true}
 def score_memory(b: int, n: int, h: int, layers: int, dtype: torch.dtype) -> int:
-    """Bytes of all score matrices of a model, one n × n matrix for each sequence, head and layer."""
+    """Bytes of a model's score matrices: one n × n matrix per sequence, head and layer."""
     ### BEGIN SOLUTION
     return layers * b * h * n * n * dtype.itemsize
     ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>What exactly is checked</summary>
+#
+# - Any dtype, and $n$ up to millions: 12 digits are enough there too.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "score_memory_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.score_memory(score_memory, points=1)
@@ -620,9 +673,7 @@ check.score_memory(score_memory, points=1, cases=hidden.score_memory)
 # %% [markdown]
 # ## 7.10 The longest context  ●○○ · 5 min · 1 point
 #
-# Now the other way round: a whole number of bytes is free, a petabyte ($10^{15}$) at most. What is the largest $n$
-# whose score matrices fit? If not even one token fits, it is 0. (One root of Python's floats, taken last, is exact
-# enough for that, one in float32 isn't. $n$ may be 30 million: don't try one after the other.)
+# Now the other way round: so many bytes are free. What is the largest $n$ whose score matrices fit?
 #
 # **Before you write:** with four times the memory, how many times longer may the text be?
 
@@ -640,6 +691,13 @@ def longest_context(memory: int, b: int, h: int, layers: int, dtype: torch.dtype
 # <details><summary>Hint: whole tokens</summary>
 #
 # A square root, rounded down. `math.isqrt` does both for whole numbers, if you divide with `//`.
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - `memory` is a whole number of bytes, a petabyte ($10^{15}$) at most. The answer is whole, and 0 where not even one
+#   token fits.
+# - It may be 30 million: don't try one length after the other (a call is stopped after 200,000 lines of Python).
+# - One root of Python's floats, taken last, is exact enough. One in float32 isn't.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "longest_context_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
@@ -670,22 +728,28 @@ plots.context_limits(score_memory, longest_context, [T4, H100], {
 # so Swin (Liu et al., 2021) lets a patch attend only to the patches in its own window.
 #
 # A square image of `side` pixels is cut into patches of `patch` × `patch` pixels, and the patches into windows of
-# `window` × `window` **patches**. All divide evenly. Return the FLOPs of scores and weighted sum, for global attention
-# and for windows. (Every pair of a query and a key costs $2d$ for its score and $2d$ for its share of the sum.)
+# `window` × `window` **patches**. Return the FLOPs of scores and weighted sum, for global attention and for windows.
+# (Every pair of a query and a key costs $2d$ for its score and $2d$ for its share of the sum.)
 #
 # **By hand.** 224 pixels, patches of 16: 14 × 14 = 196 patches. Windows of 7 × 7: four of them. How many keys does a
-# patch see in each case?
+# patch see in each case? (With $d = 1$ the FLOPs are 153,664 and 38,416.)
 
 # %%
 plots.patch_windows(side=14, window=7, query=(9, 3))
 
 # %% nbgrader={"grade": false, "grade_id": "vit_windows", "locked": false, "schema_version": 3, "solution": true}
 def vit_windows(side: int, patch: int, window: int, d: int) -> tuple[int, int]:
-    """FLOPs of scores and weighted sum: (every patch with every patch, every patch with its window)."""
+    """FLOPs of scores and weighted sum: (each patch with all, each patch with its window)."""
     ### BEGIN SOLUTION
     n = (side // patch) ** 2
     return 4 * n * n * d, 4 * n * window**2 * d
     ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>What exactly is checked</summary>
+#
+# - Two numbers, in this order. Patches and windows divide the image evenly.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "vit_windows_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.vit_windows(vit_windows, points=1)
@@ -697,12 +761,12 @@ check.vit_windows(vit_windows, points=1, cases=hidden.vit_windows)
 # %% [markdown]
 # ## 7.12 A few tokens that see everything  ●●○ · 10 min · 1 point
 #
-# Windows are cheap and short-sighted. A few **global tokens** help (Longformer, Beltagy et al., 2020): they read
-# everything, and everything reads them. So any two tokens are at most two layers apart.
+# Windows are cheap and short-sighted. A few **global tokens** help (Longformer, Beltagy et al., 2020): they read every
+# token, and every token reads them. So any two tokens are at most two layers apart.
 #
-# There are $n$ ordinary tokens and $g$ global ones, $n + g$ in all. An ordinary token attends to exactly $w \le n$
-# ordinary tokens, be $w$ odd or even (itself among them; at the ends the window moves inwards) and to all $g$ global
-# ones. A global token attends to all $n + g$. Return the FLOPs of scores and weighted sum.
+# There are $n$ ordinary tokens and $g$ global ones, $n + g$ in all. An ordinary token attends to exactly $w$ ordinary
+# tokens (itself among them; at the ends the window moves inward) and to all $g$ global ones. A global token attends to
+# all $n + g$. Return the FLOPs of scores and weighted sum.
 #
 # **By hand.** $n = 6$, $w = 3$, $g = 2$: the ordinary tokens have 6·(3 + 2) = 30 pairs, the global ones 2·8 = 16. That
 # is 46 of 64.
@@ -712,15 +776,19 @@ plots.global_pattern(n=20, w=5, g=2)
 
 # %% nbgrader={"grade": false, "grade_id": "global_tokens_cost", "locked": false, "schema_version": 3, "solution": true}
 def global_tokens_cost(n: int, w: int, g: int, d: int) -> int:
-    """FLOPs of scores and weighted sum, for n tokens with a window of w and g global tokens."""
+    """FLOPs of scores and weighted sum: n tokens with a window of w, and g global tokens."""
     ### BEGIN SOLUTION
     return 4 * d * (n * (w + g) + g * (n + g))
     ### END SOLUTION
 
 # %% [markdown]
-# <details><summary>Hint: count the coloured cells</summary>
+# <details><summary>Hint: count the colored cells</summary>
 #
-# Every coloured cell of the picture is a pair. Count row by row: a row of an ordinary token, a row of a global one.
+# Every colored cell of the picture is a pair. Count row by row: a row of an ordinary token, a row of a global one.
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - $w \le n$, odd or even. $g$ may be 0, and larger than $n$.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "global_tokens_cost_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
@@ -736,13 +804,12 @@ plots.sparse_costs(vit_windows, global_tokens_cost, patch=4, window=7, d=96)
 # %% [markdown]
 # ## 7.13 Patches or channels?  ●●○ · 15 min · 1 point
 #
-# A feature map is an $n \times d$ matrix: $n$ patches, $d$ channels. Attention lets rows look at rows. Make $Q$, $K$
-# and $V$ as always, transpose them, and **channels look at channels**: $Q^\top K$ is a $d \times d$ matrix, and a score
-# compares two channels over all $n$ patches (XCiT, El-Nouby et al., 2021).
+# (A side road: nothing later needs it.) A feature map is an $n \times d$ matrix: $n$ patches, $d$ channels. Attention
+# lets rows look at rows. Make $Q$, $K$ and $V$ as always, transpose them, and **channels look at channels**: $Q^\top K$
+# is a $d \times d$ matrix, and a score compares two channels over all $n$ patches (XCiT, El-Nouby et al., 2021).
 #
-# Which costs more, for 16×16 = 256 patches of width 512: attention between the 256 patches, or between the 512
-# channels? Count fairly. Both need their queries, keys and values, and an output projection: four products with
-# $d \times d$ weights, the same in both. And with $h$ heads,
+# Which costs more? Count fairly: both need queries, keys, values and an output projection, four products with
+# $d \times d$ weights. And with $h$ heads,
 #
 # - between patches, each head has all $n \times n$ pairs, over $d/h$ features;
 # - between channels, each head has only its own $d/h$ channels, over $n$ patches.
@@ -756,7 +823,7 @@ plots.sparse_costs(vit_windows, global_tokens_cost, patch=4, window=7, d=96)
 
 # %% nbgrader={"grade": false, "grade_id": "channel_attention", "locked": false, "schema_version": 3, "solution": true}
 def channel_attention(n: int, d: int, h: int) -> tuple[int, int]:
-    """FLOPs of attention between n patches, and between d channels; h heads and four projections each."""
+    """FLOPs of attention between n patches, and between d channels, projections included."""
     ### BEGIN SOLUTION
     d_h = d // h
     projections = 4 * matmul_flops(n, d, d)
@@ -764,6 +831,13 @@ def channel_attention(n: int, d: int, h: int) -> tuple[int, int]:
     channels = h * (matmul_flops(d_h, n, d_h) + matmul_flops(d_h, d_h, n))
     return projections + patches, projections + channels
     ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>What exactly is checked</summary>
+#
+# - Two numbers, patches first. Only products, as always: no softmax, and no normalization of $Q$ and $K$ (XCiT has
+#   one).
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "channel_attention_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.channel_attention(channel_attention, points=1)
@@ -778,8 +852,8 @@ plots.patches_or_channels(channel_attention, sizes=[(256, 512), (1024, 512)], he
 # %% [markdown] nbgrader={"grade": false, "grade_id": "channel_attention_why_question", "locked": true, "schema_version": 3, "solution": false}
 # ### Which costs more, and when?  ●●○ · 10 min · 1 point
 #
-# 256 patches, 512 channels. Say which of the two costs more with one head, and by how much: in the two attention
-# products alone, and in all. Then name one thing that reverses the answer, and say why it does.
+# 256 patches, 512 channels. Say which of the two costs more with one head, and by how much: only in the two attention
+# products, and in all. Then name one thing that reverses the answer, and say why it does.
 #
 # <!-- BEGIN MARK SCHEME -->
 # **Mark scheme (1 point).**
@@ -804,25 +878,23 @@ plots.patches_or_channels(channel_attention, sizes=[(256, 512), (1024, 512)], he
 # ## 7.14 What it takes to train a model  ●●○ · 25 min · 3 points
 #
 # Now the whole bill: one training step of a decoder LM on $b$ sequences of $n$ tokens. It has `layers` layers as in
-# 7.4, with $d_\text{ff}$ in the FFN, and at the end an output head, a product of every token with a
-# $(d, \text{vocabulary})$ matrix. Looking up an embedding takes no product. (Whether the two share their weights
-# changes nothing: the product is made all the same.)
+# 7.4, and at the end an output head, a product of every token with a $(d, \text{vocabulary})$ matrix. Looking up an
+# embedding takes no product.
 #
 # **Backward costs twice forward.** A product $Y = X W$ has two operands, and each wants its gradient:
 # $\partial X = \partial Y\, W^\top$ and $\partial W = X^\top \partial Y$. Both are products of the same size as the
-# first. So a weight takes part in 3 products for each token, 2 FLOPs each:
+# first. So per token a weight takes part in 3 products, 2 FLOPs each:
 #
 # $$\text{training FLOPs} \approx 6 \cdot \text{parameters} \cdot \text{tokens}$$
 #
-# This rule of thumb (Kaplan et al., 2020) is not exact: it counts parameters that are in no product, and leaves out the
-# products *without* weights. Give the number of FLOPs in all matrix products:
-# $6 \cdot \text{weights} \cdot \text{tokens}$ for all weights that are in a matrix product, plus attention's scores and
-# weighted sums, forward and backward. The causal mask saves nothing: the product is computed in full and half of it is
-# hidden afterwards.
+# This rule of thumb (Kaplan et al., 2020) is not exact: it counts parameters that are in no product (those of the
+# norms, say), and leaves out the products *without* weights. Count all products:
+# $6 \cdot \text{weights} \cdot \text{tokens}$ for all weights that are in one, plus attention's scores and weighted
+# sums, forward and backward.
 #
 # **By hand.** Two layers, $d = 2$, $d_\text{ff} = 6$, a vocabulary of 5: 2·(4·4 + 2·12) + 2·5 = 90 weights. Two
-# sequences of 3 tokens: $6 \cdot 90 \cdot 6 = 3240$ FLOPs. Attention takes $12 \cdot 3^2 \cdot 2 = 216$ for each layer
-# and sequence, 864. Together 4104.
+# sequences of 3 tokens: $6 \cdot 90 \cdot 6 = 3240$ FLOPs. Attention takes $12 \cdot 3^2 \cdot 2 = 216$ per layer and
+# sequence, 864. Together 4104.
 
 # %% nbgrader={"grade": false, "grade_id": "model_flops", "locked": false, "schema_version": 3, "solution": true}
 def model_flops(b: int, n: int, layers: int, d: int, d_ff: int, vocabulary: int) -> int:
@@ -837,12 +909,17 @@ def model_flops(b: int, n: int, layers: int, d: int, d_ff: int, vocabulary: int)
 # <details><summary>Hint 1: which weights?</summary>
 #
 # Four projections and the two matrices of the FFN in each layer, and the output head once. To compare: one forward pass
-# is `layers` times the total of your table in 7.4, and one more product. Don't call the table here: a slip in it would
-# cost you twice.
+# is `layers` times the total of your table in 7.4, and one more product.
 # </details>
 # <details><summary>Hint 2: attention, backward</summary>
 #
 # Scores and weighted sum are products too, with two operands each. What holds for Y = X W holds for Q Kᵀ.
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - The causal mask saves nothing: the product is computed in full. A head that shares its weights with the embedding
+#   saves nothing either.
+# - If you call your table of 7.4 here, a slip in it costs you twice.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "model_flops_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -853,8 +930,8 @@ check.model_flops(model_flops, points=3, cases=hidden.model_flops)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Count it.** Real models (`helpers/transformer_lm/transformer.py`), real training steps, every product counted. Where
-# is the rule of thumb good, and where is it not?
+# **Count it.** Real models (that of unit 05, in `helpers/transformer_lm/transformer.py`), real training steps, every
+# product counted. Where is the rule of thumb good, and where is it not?
 
 # %%
 from helpers.transformer_lm.transformer import Config, DecoderLM
@@ -878,28 +955,27 @@ plots.attention_share(model_flops, {
 # %% [markdown]
 # ## 7.15 The bill of a training run  ●●○ · 20 min · 3 points
 #
-# A training run has three bills: arithmetic, time and memory. All three follow from the number of parameters and the
-# number of tokens.
+# A training run has three bills: arithmetic, time and memory.
 #
-# - **FLOPs.** The rule of thumb from 7.14: 6 for each parameter and token. At this size attention's own products are a
-#   few percent more, and we leave them out.
-# - **Days.** No run keeps its devices busy all the time. **Model FLOPs utilisation** (MFU; Chowdhery et al., 2022,
+# - **FLOPs.** The rule of thumb from 7.14: 6 per parameter and token. At this size attention's own products are a few
+#   percent more, and we leave them out.
+# - **Days.** No run keeps its devices busy all the time. **Model FLOPs utilization** (MFU; Chowdhery et al., 2022,
 #   section 4.1) is the share of the peak that goes into the FLOPs above. Large runs report about 0.3 to 0.6.
-# - **Bytes.** Adam in mixed precision keeps five numbers for each parameter: the weight and its gradient in 16 bits,
-#   and in float32 the weight once more and Adam's two averages (Rajbhandari et al., 2020, section 3.1). That makes 2 +
-#   2 + 4 + 4 + 4 bytes.
+# - **Bytes.** Adam in mixed precision keeps five numbers per parameter: the weight and its gradient in 16 bits, and in
+#   float32 the weight once more and Adam's two averages (Rajbhandari et al., 2020, section 3.1). That makes 2 + 2 + 4 +
+#   4 + 4 bytes.
 # - **How much text?** Hoffmann et al. (2022, table 3) asked which model is best for a given number of FLOPs. A short
-#   form of their answer: **20 tokens for each parameter**. Their Chinchilla has 70 billion parameters and saw 1.4
-#   trillion tokens.
+#   form of their answer: **20 tokens per parameter**. Their Chinchilla has 70 billion parameters and saw 1.4 trillion
+#   tokens.
 #
-# Return four rows: `flops`; `days` on that many devices of `peak` FLOP/s each (a day has 86,400 seconds; don't round);
-# `bytes` of weights, gradients and Adam's state, on all devices together; `chinchilla_tokens`, the tokens that suit
+# Return four rows: `flops`; `days` on that many devices of `peak` FLOP/s each; `bytes` of weights, gradients and Adam's
+# state, for one copy of the model, however it is spread over the devices; `chinchilla_tokens`, the tokens that suit
 # this number of parameters, however many this run sees.
 #
 # **By hand.** $10^9$ parameters, $2 \cdot 10^{10}$ tokens, one A100 ($3.12 \cdot 10^{14}$ FLOP/s) at MFU 0.4. FLOPs:
-# $6 \cdot 10^9 \cdot 2 \cdot 10^{10} = 1.2 \cdot 10^{20}$. The device does $1.248 \cdot 10^{14}$ of them a second, so
-# it needs about 961,500 seconds: 11.1 days. Memory: 16 GB, before a single activation. Two devices would take half the
-# days, and the 16 GB stay. (This run sees just as many tokens as suit it. Others see more, or fewer.)
+# $6 \cdot 10^9 \cdot 2 \cdot 10^{10} = 1.2 \cdot 10^{20}$. The device does $1.248 \cdot 10^{14}$ of them per second,
+# so it needs about 961,500 seconds: 11.1 days. Memory: 16 GB, before a single activation. Two devices would take half
+# the days, and the 16 GB stay.
 #
 # **Predict:** GPT-3 has 175 billion parameters and saw 300 billion tokens. By Chinchilla's rule, was that too much
 # text, or too little? And by what factor?
@@ -908,8 +984,14 @@ plots.attention_share(model_flops, {
 guess_too_little_by = None  # a factor; below 1 if it was too much
 
 # %% nbgrader={"grade": false, "grade_id": "training_run", "locked": false, "schema_version": 3, "solution": true}
-def training_run(parameters: int, tokens: int, devices: int, peak: float, mfu: float) -> dict[str, float]:
-    """Row → number for a run of a decoder LM. peak: FLOP/s of one device; mfu: the share of it that is used.
+def training_run(
+    parameters: int,
+    tokens: int,
+    devices: int,
+    peak: float,
+    mfu: float,
+) -> dict[str, float]:
+    """Row → number for a training run. peak: FLOP/s of one device; mfu: the share in use.
 
     Rows: flops, days, bytes, chinchilla_tokens.
     """
@@ -929,6 +1011,10 @@ def training_run(parameters: int, tokens: int, devices: int, peak: float, mfu: f
 #
 # How many FLOPs do all devices together really do in one second? Divide, and you have seconds.
 # </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - A dict with these four rows. Days are not rounded; a day has 86,400 seconds.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "training_run_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
 check.training_run(training_run, points=3)
@@ -947,25 +1033,28 @@ plots.published_runs(training_run)
 # <details><summary>What you should see</summary>
 #
 # The FLOPs that two of the papers state are yours, to half a percent. LLaMA's GPU hours give away its MFU: 0.48. And
-# the dots show how fashion changed. GPT-3 saw a twelfth of Chinchilla's text for its size. Llama 3 saw nearly twice as
-# much: if a model will be *used* a lot, it pays to train a smaller one for longer.
+# the dots show how fashion changed. GPT-3 saw a twelfth of Chinchilla's text for its size. Llama 3 405B saw nearly
+# twice as much: if a model will be *used* a lot, it pays to train a smaller one for longer.
 # </details>
 #
 # **What does it cost?** Multiply days, devices and 24 by the price of an hour. **And the activations?** They come on
 # top. A layer keeps about $34\,b n d + 5\,b h n^2$ bytes in 16 bits for its backward pass (Korthikanti et al., 2022,
-# equation 1). For GPT-3 ($d = 12288$, $h = 96$, $n = 2048$, $b = 1$) that is 2.9 GB a layer, and 275 GB for all 96. The
-# second term is the scores again. Unit 09 gets rid of it.
+# equation 1). For GPT-3 ($d = 12288$, $h = 96$, $n = 2048$, $b = 1$) that is 2.9 GB per layer, and 275 GB for all 96.
+# The second term is the scores again. Unit 09 gets rid of it.
 #
-# (Kaplan et al. count parameters *without* embeddings, Hoffmann et al. count all. For GPT-2 small that is 85 against
-# 124 million, for GPT-3 it hardly matters.)
+# <details><summary>Which parameters?</summary>
+#
+# Kaplan et al. count parameters *without* embeddings, Hoffmann et al. count all. For GPT-2 small that is 85 against 124
+# million; for GPT-3 it hardly matters.
+# </details>
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "where_is_the_bottleneck_question", "locked": true, "schema_version": 3, "solution": false}
 # ## 7.16 Where is the bottleneck?  ●●○ · 15 min · 1 point
 #
-# A chat model has layers with $d = 4096$, $h = 32$, $d_\text{ff} = 16384$, and its layers are spread over several
-# A100s, in float16 (312 TFLOP/s and 2039 GB/s each). Every layer lies on one device as a whole. Look at **one layer**.
-# Take your tables and your roofline, and say for each of the three: memory or compute, and which row (or which operand)
-# is behind it?
+# A chat model has layers with $d = 4096$, $h = 32$, $d_\text{ff} = 16384$, in float16. Each layer lies as a whole on
+# one of several A100s (312 TFLOP/s and 2039 GB/s). Look at **one layer**. Take your tables, beginning with
+# `training_table(b=1, n=4000, d=4096, h=32, d_ff=16384)`, and your roofline. Say for each of the three: memory or
+# compute, and which row (or which operand) is behind it?
 #
 # 1. It reads a prompt of 4000 tokens.
 # 2. It writes one token for one user, with 4000 tokens in the cache.
@@ -979,11 +1068,11 @@ plots.published_runs(training_run)
 # - ¼: (1) compute: about 360 FLOPs per byte for the whole layer; projections and FFN, where 4000 tokens share every
 #   weight. (Also right, and better: the rows of attention by themselves, with the softmax, are bound by memory, at
 #   about 60.)
-# - ¼: (2) memory: about 1 FLOP per byte; 86 % of what moves is weights, those of the FFN first (201 million elements a
-#   layer, against 33 million in the cache).
+# - ¼: (2) memory: about 1 FLOP per byte; 86 % of what moves is weights, those of the FFN first (201 million elements
+#   per layer, against 33 million in the cache).
 # - ¼: (3) memory again, about 7 FLOPs per byte, but now it is the caches: 128 · 2 · 4000 · 4096 = 4.2 billion elements
 #   against 0.2 billion weights.
-# - ¼: (2) is helped by a batch, which shares the weights (or by smaller weights: quantisation). In (3) that is used up:
+# - ¼: (2) is helped by a batch, which shares the weights (or by smaller weights: quantization). In (3) that is used up:
 #   caches are not shared. There a smaller cache helps: fewer key/value heads, int8, a window.
 # <!-- END MARK SCHEME -->
 
@@ -991,33 +1080,33 @@ plots.published_runs(training_run)
 # The A100's ridge is at 153 FLOPs per byte.
 #
 # 1. Compute. The layer as a whole has about 360 FLOPs per byte, because 4000 tokens share each weight; projections and
-#    FFN take most of the FLOPs. (The score rows and the softmax alone have only about 60, so they wait for memory.)
+#    FFN take most of the FLOPs. (On their own the score rows and the softmax have only about 60: they wait for memory.)
 # 2. Memory. About 1 FLOP per byte: every weight is fetched to be used for one token. The FFN's weights are the largest
 #    part, the cache is small beside them.
 # 3. Memory, but for another reason. The weights now serve 128 tokens, so what moves is the caches: 4.2 billion elements
 #    against 0.2 billion weights, about 7 FLOPs per byte.
 #
-# In 2 a batch helps: more users, the same weights, nearly no more time. In 3 it has helped already. A cache belongs to
-# one user alone, so more users mean more bytes. There only a smaller cache helps: fewer key and value heads, fewer
+# In 2 a batch helps: more users, the same weights, hardly any more time. In 3 it has helped already. Each cache belongs
+# to a single user, so more users mean more bytes. There only a smaller cache helps: fewer key and value heads, fewer
 # bits, a window.
 
 # %% [markdown]
 # ## What you guessed, and what came out
 #
-# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one:
-# there is something to explain.
+# Nothing here is graded, and nothing happens if a guess is missing. A wrong guess is the more useful kind: it leaves
+# you something to explain.
 
 # %%
 from helpers.measuring.guesses import guesses
 
 
 def softmax_share():
-    table = training_table(1, 2048, 1024, 16, 4096)
+    table = training_table(8, 2048, 1024, 16, 4096)
     return table["softmax"][1] / table["total"][1]
 
 
 guesses({
-    "7.2 The orange matrix pays in the product on the": (guess_reused, "left"),
+    "7.2 An element of the orange matrix is used more often on the": (guess_reused, "left"),
     "7.3 All sizes double: intensity times": (guess_twice_the_size, 2),
     "7.3 float16 instead of float32: intensity times": (guess_half_the_bytes, 2),
     "7.4 The softmax's share of all elements": (guess_softmax_share, softmax_share),
@@ -1035,8 +1124,8 @@ guesses({
 # - A layer that **reads** shares its weights among all tokens: bound by compute, apart from the score matrices.
 # - A layer that **writes** fetches all weights, and the cache, for one token: bound by memory.
 # - $4n^2d$ passes the rest at $n = 2d + d_\text{ff}$, which is $6d$ for the usual FFN.
-# - Training takes $6 \cdot \text{weights} \cdot \text{tokens}$, and $12\,b\,n^2 d$ a layer; 16 bytes a parameter with
-#   Adam; and about 20 tokens a parameter.
+# - Training takes $6 \cdot \text{weights} \cdot \text{tokens}$ FLOPs, and $12\,b\,n^2 d$ per layer; 16 bytes per
+#   parameter with Adam; and about 20 tokens per parameter.
 #
 # **Read more**
 #

@@ -9,7 +9,7 @@ from conftest import ROOT
 
 from helpers.beyond_quadratic.variant_costs import linear_flops, local_flops
 from helpers.complexity.costs import model_flops
-from helpers.complexity.pattern_costs import channel_attention
+from helpers.complexity.pattern_costs import channel_attention, vit_windows
 from helpers.encoder_decoder.cost import decoder_alone_cost, enc_dec_cost
 from helpers.measuring.devices import DATASHEETS
 from helpers.multi_head.heads import head_flops
@@ -97,6 +97,7 @@ def layer_norm(*x):
         ),
         ("07", "The two sides meet at {} tokens", (2 * 512 + 2048,)),
         ("07", "$144 \\cdot 1024^2 \\cdot 2$ bytes = {:.0f} MB", (144 * 1024**2 * 2 / 1e6,)),
+        ("07", "(With $d = 1$ the FLOPs are {:,} and {:,}.)", vit_windows(side=224, patch=16, window=7, d=1)),
         (
             "07",
             "on both sides, are $4 \\cdot 2 \\cdot 5 \\cdot 6 \\cdot 6 = 1440$ FLOPs. Together ({}, {})",
@@ -182,6 +183,12 @@ assert local_flops(3600, 32, 8) < linear_flops(3600, 32)
         ),
         ("05", "| all | 100 % | {:.3f} |", (grammar.entropy_per_token(),)),
         ("06", "so it has about ln 11 = {:.1f}", (math.log(11),)),
+        (
+            "06",
+            "the penalty is $(7/6)^2 = {:.2f}$, the score ${:.2f}$. Seven tokens, $\\log P = -2.0$: the penalty is "
+            "$2^2 = 4$, the score ${:.1f}$",
+            ((7 / 6) ** 2, -1.4 / (7 / 6) ** 2, -2.0 / 2**2),
+        ),
         ("06", "a difference of 7 in the logarithm is a factor of {:,}", (int(round(math.exp(7), -3)),)),
         (
             "06",
@@ -190,7 +197,7 @@ assert local_flops(3600, 32, 8) < linear_flops(3600, 32)
         ),
         ("07", "Its ridge is at 65,000/320 ≈ {:.0f} FLOPs per byte", (t4.ridge,)),
         ("07", "The A100's ridge is at {:.0f} FLOPs per byte", (a100.ridge,)),
-        ("07", "{:.1f} GB a layer, and {:.0f} GB for all 96", (activations / 1e9, 96 * activations / 1e9)),
+        ("07", "{:.1f} GB per layer, and {:.0f} GB for all 96", (activations / 1e9, 96 * activations / 1e9)),
         ("07", "For GPT-2 small that is {:.0f} against {:.0f} million", (12 * 12 * 768**2 / 1e6, 124_439_808 / 1e6)),
         ("08", "For a text of 1000 tokens that is {:,} per layer", (sum(range(1000)),)),
         ("08", "as many as {} groups", (576 / (2 * 128),)),

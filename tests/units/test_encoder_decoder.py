@@ -482,6 +482,16 @@ def test_a_tree_of_beams_keeps_the_chosen_sentence_on_top_and_tells_what_ended_f
     assert beam_pictures._signed(-0.001) == "0.00" and beam_pictures._signed(-7.2) == "−7.20"
 
 
+def test_the_film_of_a_translation_says_whose_search_has_written_it():
+    def unwritten(*_):
+        raise NotImplementedError
+
+    trained, sentence = small(), "the cat saw a dog"
+    assert "your" in alignment_pictures._writer(trained, sentence, decoding.greedy_decode).split()
+    for search in (unwritten, lambda encode, step, source, longest: source):
+        assert "our" in alignment_pictures._writer(trained, sentence, search).split()
+
+
 def test_the_film_of_an_alignment_says_what_is_read():
     html = alignment_pictures._film(torch.eye(3), ["the", "cats", "saw"], ["la", "katoj", "vidis"])
     assert "For “katoj” the decoder reads “cats” with weight 1.00" in html

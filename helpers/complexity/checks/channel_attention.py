@@ -21,7 +21,7 @@ channel_attention = Check(
         random_case(n=256, d=512, h=8),
         random_case(n=100, d=12, h=3),
         random_case(n=7, d=32, h=4),
-        random_case(n=3_000_017, d=4_000_040, h=8, label="large: every digit counts"),
+        random_case(n=3_000_017, d=4_000_040, h=8, label="large: 12 digits count"),
     ],
     within=EXACT,
     misconceptions=wrong_answers(

@@ -138,5 +138,5 @@ LAYERS = [
             (2, 5, 12, 3, 30),
         )
     ),
-    random_case(b=100_003, n=3_000_000_017, d=40_000, h=8, d_ff=100_003, label="large: every digit counts"),
+    random_case(b=100_003, n=3_000_000_017, d=40_000, h=8, d_ff=100_003, label="large: 12 digits count"),
 ]

@@ -23,7 +23,7 @@ global_tokens_cost = Check(
         random_case(n=100, w=7, g=3, d=16),
         random_case(n=4096, w=512, g=1, d=64),
         random_case(n=30, w=6, g=27, d=8),
-        random_case(n=4003, w=3001, g=997, d=400_000_000_009, label="large: every digit counts"),
+        random_case(n=4003, w=3001, g=997, d=400_000_000_009, label="large: 12 digits count"),
     ],
     within=EXACT,
     misconceptions=wrong_answers(

@@ -15,7 +15,7 @@ matmul_io = Check(
     cases=[
         *PRODUCTS,
         random_case(n=6, m=6, k=6),
-        random_case(n=12289, m=4097, k=50257, label="large: every digit counts"),
+        random_case(n=12289, m=4097, k=50257, label="large: 12 digits count"),
     ],
     within=EXACT,
     misconceptions=wrong_answers(

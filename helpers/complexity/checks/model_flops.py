@@ -57,9 +57,7 @@ model_flops = Check(
         random_case("2 layers, d = 32", b=2, n=17, layers=2, d=32, d_ff=128, vocabulary=50),
         random_case("5 layers, a long context", b=1, n=300, layers=5, d=16, d_ff=40, vocabulary=70),
         random_case("GPT-2 small, 1024 tokens", b=4, n=1024, layers=12, d=768, d_ff=3072, vocabulary=50257),
-        random_case(
-            "large: every digit counts", b=3001, n=100_003, layers=97, d=12_289, d_ff=49_157, vocabulary=200_003
-        ),
+        random_case("large: 12 digits count", b=3001, n=100_003, layers=97, d=12_289, d_ff=49_157, vocabulary=200_003),
     ],
     within=EXACT,
     misconceptions=wrong_answers(

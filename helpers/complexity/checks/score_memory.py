@@ -20,7 +20,7 @@ score_memory = Check(
         explicit_case("b = 7, n = 33, h = 4, 6 layers, bfloat16", 7, 33, 4, 6, torch.bfloat16),
         explicit_case("b = 3, n = 131071, h = 5, 7 layers, int8", 3, 131071, 5, 7, torch.int8),
         explicit_case("b = 2, n = 77, h = 3, 4 layers, int32", 2, 77, 3, 4, torch.int32),
-        explicit_case("large: every digit counts", 67, 4_000_037, 129, 131, torch.float32),
+        explicit_case("large: 12 digits count", 67, 4_000_037, 129, 131, torch.float32),
     ],
     within=EXACT,
     misconceptions=wrong_answers(

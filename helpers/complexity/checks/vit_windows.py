@@ -41,7 +41,7 @@ vit_windows = Check(
         random_case(side=64, patch=8, window=2, d=5),
         random_case(side=90, patch=3, window=5, d=32),
         random_case(side=192, patch=2, window=6, d=17),
-        random_case(side=9999, patch=11, window=9, d=12_000_000_019, label="large: every digit counts"),
+        random_case(side=9999, patch=11, window=9, d=12_000_000_019, label="large: 12 digits count"),
     ],
     within=EXACT,
     misconceptions=wrong_answers(

@@ -131,7 +131,7 @@ def crossing(table: Callable, crossover: Callable, models: dict[str, tuple[int, 
 
 @waits_for("model_flops")
 def attention_share(model_flops: Callable, models: dict[str, tuple[int, int, int, int]]) -> None:
-    """How much of the training FLOPs attention takes over the context, for models of (layers, d, d_ff, vocabulary)."""
+    """Attention's share of the training FLOPs over the context, for models of (layers, d, d_ff, vocabulary)."""
     lengths = [2**power for power in range(8, 19)]
     figure, axis = plt.subplots(figsize=(7, 3))
     for (name, (layers, d, d_ff, vocabulary)), colour in zip(models.items(), (KEY, QUERY, VALUE, WEIGHT)):

@@ -27,7 +27,7 @@ __all__ = ["global_pattern", "patch_windows", "patches_or_channels", "sparse_cos
 
 
 def patch_windows(side: int, window: int, query: tuple[int, int]) -> None:
-    """A grid of side × side patches: whom one patch (row, column) sees in global attention and in windows."""
+    """A grid of side × side patches: which ones a patch (row, column) sees in global attention and in windows."""
     figure, axes = plt.subplots(1, 2, figsize=(7, 3.3))
     corner = [index // window * window for index in query]
     for axis, (row, column), size, name in ((axes[0], (0, 0), side, "global"), (axes[1], corner, window, "windows")):

@@ -25,8 +25,8 @@ def roofline_film(
     n: Sequence[int],
     dtypes: Sequence[torch.dtype],
 ) -> None:
-    """Dots under a roof, one for each length n of the texts: with more texts b at once they move to the right, long
-    texts hardly."""
+    """Dots under a roof, one per length n of the texts: with more texts b at once they move to the right, those of
+    long texts hardly at all."""
     play(_film(roofline, load, machine, b, n, dtypes))
 
 

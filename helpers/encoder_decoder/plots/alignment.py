@@ -1,5 +1,6 @@
 """Pictures of training and of what it leads to: curves, and the alignment that cross-attention has learned."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 
 import matplotlib.pyplot as plt
@@ -57,18 +58,31 @@ def training_curves(trained: Trained) -> None:
     show()
 
 
+def _written(trained: Trained, source: Tensor, search: Callable = greedy_decode) -> Tensor:
+    encode, step = steps_of(trained.model)
+    return search(encode, step, source, 12)
+
+
+def _writer(trained: Trained, sentence: str, search: Callable) -> str:
+    """Whether a student's search writes what ours does, in words."""
+    source = tasks.numbered([tuple(sentence.split())], tasks.ENGLISH)
+    with contextlib.suppress(Exception):  # of a search that isn't right yet
+        if torch.equal(_written(trained, source, search), _written(trained, source)):
+            return "Written by your greedy_decode."
+    return "Written by our greedy_decode: yours isn't there yet, or writes something else."
+
+
 def _said(trained: Trained, sentence: str) -> tuple[Tensor, Tensor, list[str]]:
     """Source tokens, the decoder's inputs, and the words that it writes."""
     source = tasks.numbered([tuple(sentence.split())], tasks.ENGLISH)
-    encode, step = steps_of(trained.model)
-    written = greedy_decode(encode, step, source, 12)[0]
+    written = _written(trained, source)[0]
     words = [*tasks.words(written, tasks.ESPERANTO), "<end>"]
     inputs = torch.cat([torch.tensor([START]), written[: len(words) - 1]])
     return source[0], inputs, words
 
 
 def alignment_maps(trained: Trained, sentence: str) -> None:
-    """One map a decoder layer: what is written down the side, the source along the top."""
+    """One map per decoder layer: what is written down the side, the source along the bottom."""
     source, inputs, words = _said(trained, sentence)
     weights = cross_attention(trained.model, source, inputs).mean(dim=1)
     figure, axes = plt.subplots(1, len(weights), figsize=(4.6 * len(weights), 3.6), squeeze=False)
@@ -79,8 +93,9 @@ def alignment_maps(trained: Trained, sentence: str) -> None:
     show()
 
 
-def alignment_film(trained: Trained, sentence: str, layer: int = -1) -> None:
-    """The same word by word, with a player: line widths are the weights of the cross-attention."""
+def alignment_film(trained: Trained, sentence: str, search: Callable = greedy_decode, layer: int = -1) -> None:
+    """The same word by word, with a player: line widths are the weights of the cross-attention. search: yours."""
+    print(_writer(trained, sentence, search))
     source, inputs, words = _said(trained, sentence)
     weights = cross_attention(trained.model, source, inputs)[layer].mean(dim=0)  # (n, m)
     play(_film(weights, sentence.split(), words))

@@ -58,7 +58,7 @@ def beam_of_a_tree(beam_search: Callable, k: int = 2, alpha: float = 0.6) -> Non
 
 @waits_for("beam_search")
 def beam_of_a_translation(beam_search: Callable, trained: Trained, sentence: str, k: int = 3) -> None:
-    """Your search in a trained model. Drawn are hypotheses that were alive, and the best two continuations of each."""
+    """Your search in a trained model: the hypotheses that were alive, and the best two continuations of each."""
     source = tasks.numbered([tuple(sentence.split())], tasks.ENGLISH)[0]
     model, asked, known = next_log_probs_of(trained.model, source), [], {}
 

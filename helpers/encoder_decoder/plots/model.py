@@ -59,7 +59,7 @@ def _stack(axis, x: float, boxes: Sequence[tuple[str, str]], below: str, title: 
 
 
 def enc_dec_masks(words: Sequence[str], written: Sequence[str], padding: int = 2) -> None:
-    """The three masks of a sentence with padding: purple = may attend, a row a query, a column a key."""
+    """The three masks of a sentence with padding: purple = may attend; rows are queries, columns are keys."""
     m, n = len(words) + padding, len(written)
     real = torch.arange(m) < len(words)
     source, target = [*words, *["<pad>"] * padding], list(written)
@@ -81,7 +81,7 @@ def enc_dec_masks(words: Sequence[str], written: Sequence[str], padding: int = 2
 
 @waits_for("enc_dec_cost")
 def enc_dec_terms(enc_dec_cost: Callable, d: int, lengths: Sequence[int]) -> None:
-    """Your table as bars for several lengths m = n, beside two layers of a decoder alone over m + n tokens."""
+    """Your table as bars for several lengths m = n, beside two layers of a decoder-only model over m + n tokens."""
     names = list(enc_dec_cost(2, 3, 4))
     figure, axes = plt.subplots(1, len(lengths), figsize=(10, 3.0))
     colours = dict(zip(names, (QUERY, SKY, WEIGHT, KEY, HALF_WEIGHT), strict=False))

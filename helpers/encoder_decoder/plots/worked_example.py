@@ -11,7 +11,7 @@ __all__ = ["cross_flow"]
 
 
 def cross_flow() -> None:
-    """Cross-attention from a translation being written to the sentence of 2.5, as a film: a row of scores a word."""
+    """Cross-attention from a translation being written to the sentence of 2.5, a film: one row of scores per word."""
     play(_film())
 
 
