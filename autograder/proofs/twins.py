@@ -82,7 +82,7 @@ def _cases(exercise: Exercise, part: str) -> tuple:
 
 def _right(part: Check, hidden: tuple, within: list[tuple[str, Callable]]) -> list[str]:
     """The names of what is right in all cases, among what is right in the first."""
-    case, generator = (*part.cases, *hidden)[0], case_generators(SEED, 1)[0]
+    case, generator = (*part.cases, *hidden)[0], case_generators(part.exercise, SEED, 1)[0]
     args = case.draw(part.reference, generator)
     right = part.right(args) if part.compare else None
     if not args or any(same(right, arg) for arg in args):

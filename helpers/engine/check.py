@@ -10,6 +10,7 @@ import inspect
 import math
 import os
 import secrets
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from types import FunctionType, NoneType
@@ -138,7 +139,7 @@ class Check:
         all_cases = (*self.cases, *cases)
         if not self.counts and any(case.limited for case in cases):
             raise ValueError(f"{self.exercise} has limits in its hidden cases alone: give its check `counts=True`.")
-        drawn = list(zip(all_cases, case_generators(seed, len(all_cases)), strict=True))
+        drawn = list(zip(all_cases, case_generators(self.exercise, seed, len(all_cases)), strict=True))
         shown, hidden = drawn[: len(self.cases)], drawn[len(self.cases) :]
         trials, again = shown_round(lambda in_secret: self._shown(student, shown, in_secret))
         if hidden_come_later():
@@ -353,9 +354,11 @@ class Check:
             return outputs
 
 
-def case_generators(seed: int | None, count: int) -> list[Generator]:
-    """One generator per case. Fresh each time, unless the grader asks for the same inputs at every run."""
+def case_generators(exercise: str, seed: int | None, count: int) -> list[Generator]:
+    """One generator per case. Fresh each time, unless the grader asks for the same inputs at every run. Each exercise
+    has its own, or one without limits could work out what another, with limits, looks up."""
     seed = int(os.environ.get("ATTENTION_COURSE_SEED", secrets.randbits(32))) if seed is None else seed
+    seed += zlib.crc32(exercise.encode()) << 16
     return [Generator().manual_seed(seed + 1_000 * index) for index in range(count)]
 
 

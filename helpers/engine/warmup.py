@@ -26,7 +26,7 @@ def rehearse(check: Check | CheckGroup, cases: Any, seed: int) -> Iterator[None]
 
 def _rehearse(check: Check, cases: tuple, seed: int) -> Iterator[None]:
     first: Any = None
-    for case, generator in zip(cases, case_generators(seed, len(cases)), strict=True):
+    for case, generator in zip(cases, case_generators(check.exercise, seed, len(cases)), strict=True):
         for _ in range(1 if first else 2):  # the first case comes twice, see `Check._again`
             args = case.draw(check.reference, generator)
             first = first or (args, case.gradient)

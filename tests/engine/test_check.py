@@ -231,6 +231,14 @@ def test_inputs_are_fresh_unless_a_seed_is_given():
     assert not torch.equal(first[0], first[1]) and torch.equal(first[2], first[3])
 
 
+def test_exercises_whose_inputs_have_one_shape_are_not_given_the_same_numbers():
+    case = explicit_case("drawn", RandomArg(lambda g: torch.randn(3, generator=g)))
+    seen = []
+    for exercise in ("cheap", "limited"):
+        Check(lambda x: x, [case], exercise=exercise)(lambda x: seen.append(x) or x, points=1, seed=7)
+    assert not torch.isin(seen[0], seen[-1]).any()
+
+
 def test_what_is_kept_between_calls_is_found():
     check = Check(
         lambda x: 2 * x, [explicit_case("drawn", RandomArg(lambda g: torch.randn(3, generator=g)))], exercise="double"
