@@ -313,7 +313,7 @@ plots.renormalising_error(mask_then_renormalise, [torch.float16, torch.bfloat16,
 # **Mark scheme (1 point).**
 # - ½ point: the softmax over all keys subtracts the maximum, which is the hidden score; the allowed shares become as
 #   small as e^(−gap), fall below the smallest normal number of the dtype (digits are lost), then to 0, and
-#   renormalising gives 0/0. (Also good: 1 − lost cancels when lost is near 1.)
+#   renormalizing gives 0/0. (Also good: 1 − lost cancels when lost is near 1.)
 # - ½ point: with −∞ first, the maximum is that of the allowed scores, so the largest allowed exponential is e^0 = 1 and
 #   the hidden scores enter nowhere.
 # <!-- END MARK SCHEME -->
@@ -338,8 +338,8 @@ plots.renormalising_error(mask_then_renormalise, [torch.float16, torch.bfloat16,
 # As in 3.1, the $n$ queries are the last $n$ of $m$ positions. Every row has something to see, so `torch.softmax` is
 # safe here.
 #
-# **By hand.** The first row has one key: its weight is 1, whatever its score is. So the first output *is* the first
-# value.
+# **By hand.** If $n = m$, the first row has one key: its weight is 1, whatever its score is. So the first output *is*
+# the first value.
 #
 # **Watch it.** The four words of 2.5, with a mask. Before you press: what becomes of the weight that “drink” gave to
 # “milk”?
