@@ -9,23 +9,19 @@
 # %% [markdown]
 # # 01 · Parallelization
 #
-# A modern processor does thousands of multiplications at once, if nobody makes it wait. A recurrent network makes it
-# wait at every token. Attention waits only between layers, and on long texts pays for it with more arithmetic. That
+# A modern processor does thousands of multiplications at once, if nothing makes it wait. A recurrent network makes it
+# wait at every token. Attention waits only between layers, and pays for that with more arithmetic on long texts. That
 # difference is why Transformers could grow.
 #
 # **After this unit you can**
 # - write a recurrent encoder and attention, and say which of their results have to wait for which;
-# - draw the step in which every token of every layer can run, for models that read and models that write;
+# - say in which step every token of every layer can run, for models that read and models that write;
 # - split attention into chunks for a pool of workers, and layers into a pipeline of devices;
 # - turn a linear recurrence into a scan of depth $\lceil \log_2 n \rceil$, and say why that fails for a tanh RNN;
 # - measure how fast your machine multiplies, and see what waiting costs.
 #
-# **How to work.** Read a section, write the function, run the check below it. A check tells you what is wrong, not only
+# **How to work.** Read a section, write the function, run the check below it. A check tells you what is wrong, not just
 # that something is. Hints are folded away: open one at a time. You have about 2¾ hours, and 20 points to earn.
-#
-# **For all functions here:** leave the inputs unchanged, and stay in their dtype all the way (the checks also use
-# float64, and look at all its digits). Every length is at least 1, and scores, and what goes into a tanh, may be in the
-# hundreds. Arguments come in the order of the stub. Gradients are looked at where a section says so (1.1).
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -49,16 +45,14 @@ setup()
 #
 # $$h_t = \tanh(x_t W_x + h_{t-1} W_h + \text{bias}), \qquad h_0 = 0$$
 #
-# The encoder hands over all its states, one for each token. All steps use the same weights. A token is a row, so the
-# weights stand on the right.
+# The encoder hands over all its states, one per token. All steps use the same weights. A token is a row, so the weights
+# stand on the right.
 #
 # **By hand.** Width 1, $W_x = 1$, $W_h = ½$, bias 0, and the tokens 1, 0, 0. The states are $\tanh(1) = 0.76$,
 # $\tanh(0.38) = 0.36$, $\tanh(0.18) = 0.18$. The first token echoes through all later states, ever more faintly.
 #
-# Write the steps yourself, without any of PyTorch's recurrent functions: no layer (`nn.RNN`, `nn.LSTM` …), no cell
-# (`nn.RNNCell`, `torch.rnn_tanh_cell` …). The encoder is to be trained, so gradients must find their way back through
-# all steps of a long text, to `x`, both weights and the bias: don't detach a state, and don't overwrite a tensor that a
-# step has read. A text may have thousands of tokens: too many for a function that calls itself once for each.
+# Write the steps yourself, without PyTorch's recurrent layers and cells. The encoder is meant to be trained, so
+# gradients must find their way back through all the steps of a long text.
 
 # %%
 plots.rnn_unrolled(["The", "cat", "sat", "down"])
@@ -77,7 +71,7 @@ def rnn_encoder(
     w_h: Float[Tensor, "d d"],
     bias: Float[Tensor, "d"],
 ) -> Float[Tensor, "b n d"]:
-    """All states h_t = tanh(x_t W_x + h_{t−1} W_h + bias), h_0 = 0. Without PyTorch's recurrent layers and cells."""
+    """Without PyTorch's recurrent layers: all h_t = tanh(x_t W_x + h_{t−1} W_h + bias)."""
     ### BEGIN SOLUTION
     state = torch.zeros(x.shape[0], w_h.shape[0], dtype=x.dtype, device=x.device)
     states = []
@@ -90,7 +84,7 @@ def rnn_encoder(
 # %% [markdown]
 # <details><summary>Hint 1: which axis is time?</summary>
 #
-# `x` has the shape (b, n, d_in): sentence, token, feature. `x[:, t]` is token t of every sentence of the batch.
+# `x` has the shape (b, n, d_in): sentence, token, feature. `x[:, t]` is token t of every sentence in the batch.
 # </details>
 # <details><summary>Hint 2: collecting the states</summary>
 #
@@ -101,6 +95,13 @@ def rnn_encoder(
 #
 # The zero state must have the dtype (and device) of the tokens: `x.new_zeros(…)` takes both from `x`.
 # </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - float32 and float64. What goes into a tanh may be in the hundreds.
+# - Texts of up to 1,200 tokens: too many for a function that calls itself once per token.
+# - Gradients with respect to `x`, both weights and the bias, through 130 tokens: don't detach a state.
+# - No PyTorch function with *rnn*, *gru* or *lstm* in its name: neither layers (`nn.RNN`) nor cells (`nn.RNNCell`).
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "rnn_encoder_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.rnn_encoder(rnn_encoder, points=2)
@@ -110,55 +111,50 @@ check.rnn_encoder(rnn_encoder, points=2, cases=hidden.rnn_encoder)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# The check has put your weights into PyTorch's own `nn.RNN` too, and the states agree.
+# The check puts the same weights into PyTorch's own `nn.RNN` too, and compares the states.
 #
 # <details><summary>In the first step</summary>
 #
 # One state, $h_1$. Each of the others has an arrow from the state before it, so a second processor has nothing to do,
-# however many tokens are known.
+# however many tokens are known. (In training, the gradients then go back through the same chain: another $n$ steps that
+# wait for each other.)
 # </details>
 #
 # ## 1.2 One token, then all of them  ●●○ · 25 min · 3 points
 #
-# **Attention** reaches the other tokens without a state. Every token $i$ has a query $q_i$, and compares it with the
-# keys of all tokens. The scores become weights that sum to 1, and the output is the mean of the values with these
-# weights. Queries and keys have $d$ entries:
+# **Attention** reaches the other tokens without a state. Every token $i$ has a query $q_i$. Its scores with the keys of
+# all tokens become weights, and its output is the mean of all values with these weights. Queries and keys have $d$
+# entries:
 #
 # $$s_j = \frac{q_i \cdot k_j}{\sqrt d}, \qquad \alpha = \operatorname{softmax}(s), \qquad c_i = \sum_j \alpha_j v_j$$
 #
-# > **What to take on trust here.** Unit 02 takes attention apart. For this unit it is enough to know what a layer is
-# > given and what it computes.
+# > **What to take on trust here.** Unit 02 takes attention apart. For now:
 # >
-# > - It is given three rows of numbers for each token: a **query** (what the token looks for), a **key** (what it
+# > - A layer is given three rows of numbers per token: a **query** (what the token looks for), a **key** (what it
 # >   offers to be found by) and a **value** (what it hands over).
 # > - The dot product of a query and a key is a **score**. The **softmax** turns the scores of one query into positive
 # >   weights that sum to 1.
 # > - The output of a token is the mean of all values with these weights. A **Transformer** is a stack of such layers.
 # >
-# > Why it is built like that, and what the $\sqrt d$ is for, makes no difference here. What counts is which result
-# > needs which others.
+# > What counts here is which result needs which others.
 #
 # **By hand.** Scores 2, 1, 0 give the weights 0.67, 0.24, 0.09. With the values 10, 20, 30 the output is 6.7 + 4.8 +
 # 2.7 = 14.2.
 #
 # Look for what is *not* in the formula: no output $c_{i-1}$. The outputs of different tokens have nothing to do with
-# each other. So write it twice:
+# each other. So write it twice, for $n$ queries and $m$ keys (which may belong to another text, so $m$ needn't be $n$):
 #
-# **(a)** for one token $i$, with a Python loop over the keys: the formula, letter by letter. (A comprehension or
-# `sum(…)` is a loop too. The check accepts row $i$ of (b) as well, but you would learn nothing.)
+# **(a)** for one token $i$, with a Python loop over the keys: the formula, letter by letter;
 #
-# **(b)** for all tokens, without a loop: two matrix products are the plain way, and broadcasting, `einsum` or
-# `torch.vmap` are fine too. All scores together are $Q K^\top\!/\sqrt d$, a table with a row for each token. Row by row
-# a softmax, then times $V$. Neither (a) nor (b) may call `F.scaled_dot_product_attention`.
+# **(b)** for all tokens, without a loop. All scores together are $Q K^\top\!/\sqrt d$, a table with one row per token.
+# Take a softmax of each row, then multiply by $V$.
 
 # %%
 plots.score_table(n=4, m=6)   # the numbers say when a score is asked for
 
 # %% [markdown]
-# The check of (b) counts your tensor operations, that is your calls to PyTorch. Their number must not grow with $n$.
-#
-# **Predict:** a loop over 64 tokens does what (b) does, for one token at a time. How many times as many PyTorch calls
-# does it make as (b)?
+# **Predict:** a loop over 64 tokens does what (b) does, one token at a time. How many times as many PyTorch calls does
+# it make as (b)?
 
 # %%
 guess_times_as_many_calls = None  # a number
@@ -180,7 +176,7 @@ def attention_one_token(
 def attention_all_tokens(
     q: Float[Tensor, "n d"], k: Float[Tensor, "m d"], v: Float[Tensor, "m d_v"]
 ) -> Float[Tensor, "n d_v"]:
-    """The outputs of all n tokens, without a loop and without `F.scaled_dot_product_attention`."""
+    """Without a loop and without `F.scaled_dot_product_attention`: all n outputs."""
     ### BEGIN SOLUTION
     scores = q @ k.T / math.sqrt(q.shape[1])  # (n, m)
     return torch.softmax(scores, dim=1) @ v  # (n, d_v)
@@ -197,10 +193,20 @@ def attention_all_tokens(
 # Entry (i, j) of `A @ B` is row i of A times column j of B. You want row i of Q times *row* j of K. What do you do with
 # K?
 # </details>
-# <details><summary>If you see "It took … tensor operations"</summary>
+# <details><summary>If you see "Your function took … tensor operations"</summary>
 #
-# Somewhere a Python loop (or a list comprehension) runs over tokens or keys. Each round calls PyTorch again, and
-# PyTorch can't know that the rounds are independent.
+# Somewhere a Python loop (or a list comprehension) runs over the tokens. Each round calls PyTorch again, and PyTorch
+# can't know that the rounds are independent.
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - Any $n$ and $m$ ($m < n$ too), $d$ and $d_v$; float32 and float64. Scores may be in the hundreds, and rows of scores
+#   may lie far apart.
+# - (a) `i` is an `int` from 0 to $n - 1$. Row $i$ of (b) is accepted as well, but you would learn nothing.
+# - (b) At most 40 tensor operations, for 1,100 tokens too. (A matrix product is one, an `einsum` several; broadcasting,
+#   `einsum` and `torch.vmap` are fine.)
+# - (b) All scores stand in one tensor: not block by block, and not as Python numbers.
+# - No `F.scaled_dot_product_attention` or other ready-made attention.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "attention_one_token_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -215,8 +221,7 @@ check.attention_one_token(attention_one_token, attention_all_tokens, points=3,
 # <details><summary>How many calls?</summary>
 #
 # 64 times as many: the scores, the softmax and the mixture of one token take as many calls as those of all tokens. With
-# a loop over 48 keys inside it would be about 48 times more again. (b) makes four or five calls, for any number of
-# tokens.
+# a loop over 64 keys inside it, about 64 times more again. (b) makes four or five calls, for any number of tokens.
 # </details>
 #
 # **Measure it.** Your RNN and your attention in matrix form, on this device, over the number of tokens.
@@ -235,22 +240,24 @@ plots.time_over_length(rnn_encoder, attention_all_tokens)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# The RNN's line rises in proportion to $n$ from the start: $n$ small steps, and each waits for the last. Very little of
-# that time is arithmetic. Most of it goes into starting several small operations for each token. Attention needs the
-# same few operations for a text of any length, so it is far faster: at $n = d = 64$ with the same arithmetic, and
-# beyond with more of it. Its $n^2$ shows as soon as the machine is full: on two CPU cores at a few hundred tokens, on a
-# GPU much later. Parallel does not mean cheap. Units 07 to 10 are about that price.
+# The RNN's line rises in proportion to $n$ from the start: $n$ small steps, each of which waits for the one before.
+# Very little of that time is arithmetic. Most of it goes into starting several small operations for each token.
+# Attention needs the same few operations for a text of any length, so it is far faster: with the same arithmetic at
+# $n = d = 64$, and with more of it beyond. Its $n^2$ shows as soon as the machine is full: on two CPU cores at a few
+# hundred tokens, on a GPU much later. Parallel does not mean cheap. Units 07 to 10 are about that price.
 # </details>
 #
 # ## 1.3 The longest chain  ●●○ · 15 min · 2 points
 #
 # How fast could a model run on a machine with *unlimited* processors? Then only waiting counts. Draw a cell for every
-# token in every layer, and an arrow from each cell to those that read it. **Every cell takes one step.** The **critical
-# path** is the longest chain of cells that wait for each other. No machine can be faster.
+# token in every layer, and an arrow from each cell to those that read it. **Every cell takes one step.** (A
+# simplification: a Transformer's cell sums over all $n$ tokens, and that sum alone takes $\lceil \log_2 n \rceil$
+# rounds of additions. Section 1.8 counts such rounds.) The **critical path** is the longest chain of cells that wait
+# for each other. No machine can be faster.
 #
-# In the picture a number is the first step in which a cell can run: one more than the largest number among the cells
-# that it reads. Cells with the same number run together. Below is the same as a film: press play, or go step by step
-# with the buttons or the arrow keys.
+# In the picture, a number is the first step in which a cell can run: one more than the largest number among the cells
+# that it reads. Cells with the same number run together. Below it is the same as a film: press play, or step through
+# with the arrow keys.
 #
 # **Before you look at the numbers:** in the stacked RNN layer 2 reads the states of layer 1. Must it wait until layer 1
 # has read the whole text?
@@ -262,14 +269,13 @@ guess_layer_2_waits = None  # "yes" or "no"
 plots.dependency_graphs(n=5, layers=3)
 
 # %% [markdown]
-# The picture has $n = 5$ tokens and $L = 3$ layers. Now say it for any $n$ and $L$ (a text may have 10,000 tokens). How
-# long is the critical path
+# The picture has $n = 5$ tokens and $L = 3$ layers. Now give the critical path for any $n$ and $L$:
 #
 # 1. of an RNN with one layer that reads $n$ tokens,
 # 2. of a stacked RNN with $L$ layers that reads $n$ tokens,
 # 3. of a Transformer with $L$ layers that reads $n$ tokens (an encoder, or any Transformer in training, where the whole
 #    text is known: section 1.5),
-# 4. of a Transformer with $L$ layers that *writes* $n$ tokens, starting from nothing but a start token? Each token
+# 4. of a Transformer with $L$ layers that *writes* $n$ tokens, starting from nothing but a start token. Each token
 #    written is the next input. Column $t$ of the picture is the pass that writes token $t$: the start token is the
 #    input of the first column, and has no column of its own.
 #
@@ -319,6 +325,10 @@ def decoder_steps(n: int, layers: int) -> int:
 #
 # A chain of k arrows has k + 1 cells, and it is the cells that take time.
 # </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - Exact numbers, for up to 10,000 tokens: a formula or a loop, but no function that calls itself once per token.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "critical_path_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.critical_path(rnn_steps, stacked_rnn_steps, encoder_steps, decoder_steps, points=2)
@@ -331,17 +341,18 @@ check.critical_path(rnn_steps, stacked_rnn_steps, encoder_steps, decoder_steps, 
 # %% [markdown]
 # ## 1.4 Who runs with whom  ●●○ · 15 min · 2 points
 #
-# The length of the path is one number. A **schedule** says more: the step of every cell. Return it as a table of whole
-# numbers (int64, PyTorch's usual, or int32: a text can have more steps than a byte can count) with a row for each layer
-# and a column for each token. Row 0 is the first layer (the bottom row of the pictures), and the first step is
-# number 1. Every cell runs as early as it can. Mind the arguments: `layers` comes first here, as rows do.
+# The length of the path is one number. A **schedule** says more: the step in which each cell runs, if every cell runs
+# as early as it can. Return a table with one row per layer and one column per token. Row 0 is the first layer (the
+# bottom row of the pictures), and the first step is number 1. Mind the arguments: `layers` comes first here, as rows
+# do.
 #
-# When a Transformer writes, layer 1 of a token reads the token that was written before it, and that comes out of the
-# *top* layer. Each higher layer reads the layer below it.
+# A cell of the stacked RNN reads its own layer at the token before, and the layer below at its own token. A cell of the
+# Transformer that reads looks at the *whole* layer below. When a Transformer writes, layer 1 reads the token that was
+# written before, which came out of the *top* layer; each higher layer reads the one below it.
 #
-# **By hand.** A stacked RNN with 2 layers and 3 tokens: layer 1 runs in steps 1, 2, 3. Layer 2 needs layer 1 at the
-# same token and itself at the token before: steps 2, 3, 4. So the table is
-# $\begin{pmatrix} 1 & 2 & 3 \\ 2 & 3 & 4 \end{pmatrix}$, and two cells run together in steps 2 and 3.
+# **By hand.** A stacked RNN with 2 layers and 3 tokens: layer 1 runs in steps 1, 2, 3, and layer 2 one step behind, in
+# 2, 3, 4. So the table is $\begin{pmatrix} 1 & 2 & 3 \\ 2 & 3 & 4 \end{pmatrix}$, and two cells run together in steps 2
+# and 3.
 #
 # **Predict:** what is the largest number of cells that can run together in a stacked RNN with 4 layers, if the text is
 # long?
@@ -351,7 +362,7 @@ guess_side_by_side = None  # a number
 
 # %% nbgrader={"grade": false, "grade_id": "layers_in_sequence", "locked": false, "schema_version": 3, "solution": true}
 def rnn_schedule(layers: int, n: int) -> Int[Tensor, "layers n"]:
-    """The step of every cell of a stacked RNN that reads n tokens."""
+    """The steps of a stacked RNN: a cell reads the cell to its left and the one below."""
     ### BEGIN SOLUTION
     layer, token = torch.arange(layers)[:, None], torch.arange(n)[None, :]
     return layer + token + 1  # a diagonal is a wavefront
@@ -359,7 +370,7 @@ def rnn_schedule(layers: int, n: int) -> Int[Tensor, "layers n"]:
 
 
 def transformer_schedule(layers: int, n: int) -> Int[Tensor, "layers n"]:
-    """The step of every cell of a Transformer that reads n tokens."""
+    """The steps of a Transformer that reads: a cell reads the whole layer below."""
     ### BEGIN SOLUTION
     layer = torch.arange(layers)[:, None]
     return (layer + 1).expand(layers, n)  # a row is a step
@@ -367,7 +378,7 @@ def transformer_schedule(layers: int, n: int) -> Int[Tensor, "layers n"]:
 
 
 def writing_schedule(layers: int, n: int) -> Int[Tensor, "layers n"]:
-    """The step of every cell of a Transformer that writes n tokens."""
+    """The steps of a Transformer that writes: layer 1 reads the token just written."""
     ### BEGIN SOLUTION
     layer, token = torch.arange(layers)[:, None], torch.arange(n)[None, :]
     return token * layers + layer + 1  # column after column, from the bottom to the top
@@ -383,6 +394,12 @@ def writing_schedule(layers: int, n: int) -> Int[Tensor, "layers n"]:
 #
 # Two loops over layers and tokens, and in each cell one more than the maximum over the cells that it reads. Write that
 # if you like: it is right too.
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - A tensor of whole numbers, int64 (PyTorch's usual) or int32; smaller types can't count the steps of a long text. A
+#   view made with `expand` is fine.
+# - Up to 7 layers and 300 tokens; one layer too.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "layers_in_sequence_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
@@ -428,11 +445,10 @@ plots.schedules({
 # <!-- END MARK SCHEME -->
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "why_rnn_waits", "locked": false, "points": 1, "schema_version": 3, "solution": true}
-# The state after token $t$ is a function of the state after token $t - 1$. To know the last state you must have the one
-# before it, and so on down to the first: a chain of $n$ steps, each of which needs the *result* of the one before.
-# Knowing all tokens beforehand is not enough, since nobody knows the states beforehand, and because of the tanh a chain
-# of steps can't be replaced by a shorter one. The products $x_t W_x$ need no state, so they can all be computed at
-# once. That makes each step cheaper, but the chain of $h_{t-1} W_h$ and tanh stays $n$ long.
+# Every state is a function of the state before it, down to the first: a chain of $n$ steps, each of which needs the
+# *result* of the one before. Knowing all tokens beforehand is not enough, since nobody knows the states, and because of
+# the tanh the chain can't be replaced by a shorter one. The products $x_t W_x$ need no state, so they can all be
+# computed at once. That makes each step cheaper, but the chain of $h_{t-1} W_h$ and tanh stays $n$ long.
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "why_layers_wait_question", "locked": true, "schema_version": 3, "solution": false}
 # ### Why can tokens run together, and layers not?  ●○○ · 5 min · 1 point
@@ -453,32 +469,37 @@ plots.schedules({
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "why_layers_wait", "locked": false, "points": 1, "schema_version": 3, "solution": true}
 # Within a layer every output reads only what comes into the layer: its own query, and the keys and values of all
-# tokens. These are all known when the layer starts, and no output reads another output of the same layer, so the order
-# doesn't matter and all can run at once. The next layer's queries, keys and values are made from this layer's outputs,
-# and each of its tokens looks at all tokens. So it can't begin before the whole layer is there. $L$ layers are $L$
-# steps in a row.
+# tokens. These are all known when the layer starts, and no output reads another output of the same layer, so all can
+# run at once. The next layer is made from this layer's outputs, and each of its tokens looks at all of them, so it
+# can't begin before the whole layer is done. $L$ layers are $L$ steps in a row.
 
 # %% [markdown]
 # ## 1.5 Passes through the model  ●○○ · 3 min · 1 point
 #
-# A **forward pass** is one run through all layers, on as many tokens as are known. A language model learns to predict
-# each next token from those before it.
+# (If you have time: 1.3 has nearly given the answers away.) A **forward pass** is one run through all layers, on as many
+# tokens as are known. A language model learns to predict each next token from those before it.
 #
 # In training the text is known. Position $t$ is given the *true* tokens up to $t$, whatever the model would have said
 # there: this is called **teacher forcing**. When the model writes, its own words are the inputs.
 #
-# For a Transformer language model and a text of **128 tokens**, return two numbers:
+# For a Transformer language model and a text of **128 tokens**, return how many forward passes it takes
 #
-# 1. how many forward passes it takes to train on it once, so that each of the 128 tokens is predicted from those before
-#    it (the first from a start token),
-# 2. how many it takes to write 128 tokens, from a start token alone.
+# 1. to train on it once, so that each of the 128 tokens is predicted from those before it (the first from a start
+#    token),
+# 2. to write 128 tokens, from only a start token.
 
 # %% nbgrader={"grade": false, "grade_id": "forward_passes", "locked": false, "schema_version": 3, "solution": true}
 def forward_passes() -> tuple[int, int]:
-    """Forward passes to train once on a text of 128 tokens, and to write 128 tokens."""
+    """Forward passes to train once on a text of 128 tokens, and to write one."""
     ### BEGIN SOLUTION
     return 1, 128
     ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>What exactly is checked</summary>
+#
+# - Both numbers, exact.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "forward_passes_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.forward_passes(forward_passes, points=1)
@@ -494,28 +515,27 @@ check.forward_passes(forward_passes, points=1, cases=hidden.forward_passes)
 #
 # Real machines have 2, 16 or 10,000 processors, not infinitely many. The work has to be cut into **chunks**. Attention
 # is easy to cut: the outputs of different tokens don't need each other, so give each worker some of the *queries*. A
-# worker then needs its own queries, and the keys and values of **all** tokens.
+# worker then needs its own queries, and the keys and values of **all** tokens. (Unit 09 cuts the keys as well.)
 #
 # **By hand.** $n = 10$ queries in chunks of 4: rows 0–3, 4–7 and 8–9. That is $\lceil 10/4 \rceil = 3$ chunks, and the
 # last is short. A chunk's table of scores is $4 \times m$ instead of $10 \times m$, so it also needs less memory.
 #
-# **(a)** What a worker does: rows `start` … `stop − 1` of the output, without computing the others. (The check measures
-# the largest tensor that you make. With $c$ rows in the chunk, $c \times m \times d$ numbers, as broadcasting makes
-# them, are accepted; the scores of all $n$ rows, $n \times m$, are too many. So write it without
-# `F.scaled_dot_product_attention`, which doesn't show what it makes inside.)
+# **(a)** What a worker does: rows `start` … `stop − 1` of the output, without computing the others.
 #
-# **(b)** What the program does that hands out the work: call `task(start, stop)` once for every chunk of `size` rows,
-# and at no other time, in the given `order`, one call after the other (no threads yet), and put the results where they
-# belong. What a call returns is a tensor of its own. `order` holds the number of every chunk once; `order = [2, 0, 1]`
-# means that chunk 2 is computed first. The last chunk may be short, and `size` may be more than $n$: its `stop` is $n$,
-# not more. Workers finish when they like, so the order must not change the result.
+# **(b)** What the program that hands out the work does: call `task(start, stop)` once per chunk of `size` rows, in the
+# given `order`, and put the results where they belong. `order = [2, 0, 1]` means that chunk 2 is computed first.
+# Workers finish when they like, so the order must not change the result.
 
 # %% nbgrader={"grade": false, "grade_id": "chunked_attention", "locked": false, "schema_version": 3, "solution": true}
 def attention_chunk(
-    q: Float[Tensor, "n d"], k: Float[Tensor, "m d"], v: Float[Tensor, "m d_v"], start: int, stop: int
+    q: Float[Tensor, "n d"],
+    k: Float[Tensor, "m d"],
+    v: Float[Tensor, "m d_v"],
+    start: int,
+    stop: int,
 ) -> Float[Tensor, "c d_v"]:
-    """Rows start … stop − 1 of softmax(q kᵀ / √d) v, with c = stop − start, computed alone.
-    Without `F.scaled_dot_product_attention`."""
+    """Without `F.scaled_dot_product_attention`: rows start … stop − 1 of softmax(q kᵀ / √d) v,
+    and no others; c = stop − start."""
     ### BEGIN SOLUTION
     scores = q[start:stop] @ k.T / math.sqrt(q.shape[1])  # (c, m)
     return torch.softmax(scores, dim=1) @ v
@@ -547,6 +567,19 @@ def chunked_attention(task, n: int, size: int, order: list[int]) -> Float[Tensor
 #
 # `n // size` rounds down. How many chunks are there if n isn't a multiple of size?
 # </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - float32 and float64. Scores may be in the hundreds, and rows of scores may lie far apart.
+# - (a) Your largest tensor is measured, for $c$ rows out of many more ($n > c \cdot d$): $c \times m \times d$ or
+#   $c \times m \times d_v$ numbers, as broadcasting makes them, are accepted; $n \times m$ are too many. (Scaling all
+#   of `q` first is fine.)
+# - (a) No `F.scaled_dot_product_attention`, which doesn't show what it makes inside.
+# - (b) `order` is a list with the number of every chunk once. Call `task` one call after the other; threads come in the
+#   measurement below.
+# - (b) No other call of `task`, not even to learn the width.
+# - (b) The last chunk may be short, and `size` may exceed $n$: its `stop` is $n$, not more.
+# - (b) Every call returns a new tensor: no need to clone it.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "chunked_attention_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.chunked_attention(attention_chunk, chunked_attention, points=2)
@@ -571,7 +604,7 @@ plots.worker_pool(attention_chunk, n=2048, size=128)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# Nearly half, if your machine has two free cores. Why not quite half: the workers share one memory, the last chunks
+# Nearly half, if your machine has two free cores. Why not quite half? The workers share one memory, the last chunks
 # don't end at the same moment, and other programs want the cores too. More workers than cores gain nothing.
 # </details>
 #
@@ -592,13 +625,13 @@ plots.pipeline_charts(layers=4, micro_batches=[1, 4])
 # **By hand.** $L = 4$, $M = 4$: 7 steps. Of the 4 · 7 = 28 places 16 are used and 12 are idle: a fraction of 12/28 =
 # 3/7 = 0.43.
 #
-# Return two numbers: how many steps it takes until the last micro-batch has left the last device, and what fraction of
-# all device time is idle (not rounded: float32's seven digits are enough). Only the forward pass counts, and each layer
-# takes one step for a micro-batch.
+# For the forward pass, in which each layer takes one step per micro-batch, return two numbers: how many steps it takes
+# until the last micro-batch has left the last device, and what fraction of all device time is idle. (In a paper you may
+# find $(L - 1)/M$: idle time over *working* time.)
 
 # %% nbgrader={"grade": false, "grade_id": "pipeline_steps", "locked": false, "schema_version": 3, "solution": true}
 def pipeline_steps(layers: int, micro_batches: int) -> tuple[int, float]:
-    """Steps until all micro-batches are through all layers, and the idle fraction of device time."""
+    """Steps until all micro-batches are through, and the idle fraction of device time."""
     ### BEGIN SOLUTION
     steps = micro_batches + layers - 1
     return steps, (layers - 1) / steps  # each device works in M of these steps
@@ -607,8 +640,13 @@ def pipeline_steps(layers: int, micro_batches: int) -> tuple[int, float]:
 # %% [markdown]
 # <details><summary>Hint: look at one device</summary>
 #
-# Every device works on M micro-batches, a step each. How many steps does the whole take? The rest of them it is idle,
-# and that is the same for all devices.
+# Every device works on M micro-batches, one step each. How many steps does the whole thing take? For the rest of them
+# it is idle, and that is the same for all devices.
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - The number of steps, and the fraction, not rounded: to within a thousandth of itself.
+# - More layers than micro-batches, one layer, one micro-batch.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "pipeline_steps_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
@@ -624,12 +662,12 @@ plots.idle_share(pipeline_steps)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# One micro-batch on 16 devices: 94 % idle. To keep 16 devices busy nine tenths of the time you need more than 128
-# micro-batches, and each of them gets small.
+# One micro-batch on 16 devices: 94 % idle. To keep 16 devices busy nine tenths of the time you need 135 micro-batches
+# ($15/(M + 15) \le 0.1$), and each of them gets small.
 # </details>
 #
 # **And the backward pass?** Training goes backward through the same devices, and a layer's backward pass takes about
-# twice as long (7.14 says why). Follow one device, and what the first one has to keep.
+# twice as long (7.14 says why). Follow one device, and see what the first one has to keep.
 
 # %%
 plots.pipeline_film(devices=4, batches=4)
@@ -662,15 +700,14 @@ plots.pipeline_film(devices=4, batches=4)
 #
 # All prefixes $x_1,\; x_1 \circ x_2,\; x_1 \circ x_2 \circ x_3, \ldots$ of an associative operator are called a
 # **scan**. One after the other they take $n - 1$ rounds. But you may choose the brackets. Combine every element with
-# its left neighbour, all at once: now every row covers 2 elements. Combine with the one 2 places to the left: 4.
-# Then 8. After $\lceil \log_2 n \rceil$ rounds all are done (Hillis & Steele, 1986).
+# its left neighbor, all at once: now every row covers 2 elements. Combine with the one 2 places to the left: 4. Then 8.
+# After $\lceil \log_2 n \rceil$ rounds all are done (Hillis & Steele, 1986).
 
 # %%
 plots.scan_rounds(n=8)   # a number says how many elements a cell covers; blue: complete
 
 # %% [markdown]
-# The same with numbers, for the running sums of 3, 1, 4, 1, 5, 9, 2, 6. Work out the next round by hand before you
-# press.
+# The same for the running sums of 3, 1, 4, 1, 5, 9, 2, 6. Work out each round by hand before you press.
 
 # %%
 plots.scan_film()
@@ -679,21 +716,15 @@ plots.scan_film()
 # **(a)** Write `combine`. A step is the last axis of a tensor: `step[..., 0]` is $a$ and `step[..., 1]` is $b$. It
 # combines any number of pairs at once.
 #
-# **(b)** Write the scan for *any* associative operator. Each row of `elements` is an element, of any width $w$.
-# `operator(first, second)` combines row 0 with row 0, row 1 with row 1, and so on.
-#
-# - Row $i$ of the result is elements $0 \ldots i$ combined, element $i$ included.
-# - What comes earlier stands on the left. The operator need not be commutative.
-# - The operator's two tensors have the same shape. Don't rely on broadcasting: repeat a row where you need it often.
-#   They may have any number of rows, 0 too (`elements` has at least 1).
-# - The operator need have no neutral element: a row with nothing to its left is passed on as it is.
+# **(b)** Write the scan for *any* associative operator. Each row of `elements` is an element. `operator(first, second)`
+# combines row 0 with row 0, row 1 with row 1, and so on. Row $i$ of the result is elements $0 \ldots i$ combined,
+# element $i$ included, with what comes earlier on the left.
 #
 # For a recurrence from $h_0 = 0$ the states $h_t$ are then the terms $b$ of the result.
 #
-# Only the **depth** counts: how many operators stand one inside the other in a result, $x \circ (y \circ z)$ having
-# depth 2. Many small calls are fine. (The check measures it with an operator that writes into the last column of each
-# row: one more than the larger number in its two inputs.) The least possible depth is $\lceil \log_2 n \rceil$; up to
-# $2 \lceil \log_2 n \rceil + 1$ is accepted, since there are good scans that go up and down a tree (Blelloch, 1990).
+# Only the **depth** counts: how many operators stand one inside the other in a result. $x \circ (y \circ z)$ has depth
+# 2. Many small calls are fine. The least possible depth is $\lceil \log_2 n \rceil$; twice that is accepted too, since
+# there are good scans that go up and down a tree (Blelloch, 1990).
 #
 # **Predict:** 200 elements take 8 rounds. How many do 200,000 take?
 
@@ -701,7 +732,10 @@ plots.scan_film()
 guess_rounds = None  # a number
 
 # %% nbgrader={"grade": false, "grade_id": "associative_scan", "locked": false, "schema_version": 3, "solution": true}
-def combine(first: Float[Tensor, "*k 2"], second: Float[Tensor, "*k 2"]) -> Float[Tensor, "*k 2"]:
+def combine(
+    first: Float[Tensor, "*k 2"],
+    second: Float[Tensor, "*k 2"],
+) -> Float[Tensor, "*k 2"]:
     """The step that does `first` and then `second`. A step (a, b) is h ↦ a h + b."""
     ### BEGIN SOLUTION
     a1, b1 = first[..., 0], first[..., 1]
@@ -711,7 +745,7 @@ def combine(first: Float[Tensor, "*k 2"], second: Float[Tensor, "*k 2"]) -> Floa
 
 
 def associative_scan(operator, elements: Float[Tensor, "n w"]) -> Float[Tensor, "n w"]:
-    """Row i: elements 0 … i, combined in this order, by operators nested no deeper than about log2 n."""
+    """Row i: elements 0 … i combined in this order, at a depth of about log2 n."""
     ### BEGIN SOLUTION
     rows, reach = elements, 1  # every row covers up to `reach` elements
     while reach < len(rows):
@@ -721,19 +755,36 @@ def associative_scan(operator, elements: Float[Tensor, "n w"]) -> Float[Tensor, 
     ### END SOLUTION
 
 # %% [markdown]
-# <details><summary>Hint 1 for (b): all rows at once</summary>
+# <details><summary>Hint 1 for (b): where to begin</summary>
+#
+# Let every row remember how many elements it covers: 1 at first. Which row must it be combined with, so that it covers
+# twice as many and none of them twice?
+# </details>
+# <details><summary>Hint 2 for (b): all rows at once</summary>
 #
 # `rows[reach:]` are all rows that have another row `reach` places to their left, and `rows[:-reach]` are those other
 # rows, in the same order. One call of the operator combines them all.
 # </details>
-# <details><summary>Hint 2 for (b): and the first rows?</summary>
+# <details><summary>Hint 3 for (b): and the first rows?</summary>
 #
 # The first `reach` rows are complete already. They are passed on unchanged.
 # </details>
-# <details><summary>Hint 3 for (b): when is it done?</summary>
+# <details><summary>Hint 4 for (b): when is it done?</summary>
 #
 # After a round with reach r, rows cover up to 2r elements. Go on while that is less than n. (Not "log2 n rounds,
 # rounded down".)
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - (a) One pair, or any number of axes in front. float32 and float64.
+# - (b) The operator need not be commutative, and need have no neutral element: a row with nothing to its left is passed
+#   on as it is.
+# - (b) The operator's two tensors have the same shape. Don't rely on broadcasting: repeat a row as often as you need it
+#   (`expand` is fine). They may have any number of rows, 0 too.
+# - (b) Elements have any width $w$; $n$ goes up to 3,000. float32 and float64.
+# - (b) The depth is at most $2 \lceil \log_2 n \rceil + 1$. It is measured by an operator that writes into the last
+#   column of each row: one more than the larger number in its two inputs.
+# - (b) All combining is done by `operator`.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "associative_scan_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -760,8 +811,9 @@ plots.scan_race(combine, associative_scan)
 # parallel over the text. Their $a_t$ and $b_t$ depend on the token, never on the state.
 #
 # **Why not the tanh RNN?** A step $h \mapsto \tanh(x_t W_x + h W_h)$ is a function too, and functions can always be
-# chained. But what is *one* object that stands for two of them? Two linear steps are again two numbers. Two tanh steps
-# are not a tanh step. Here is one entry of the state after 1, 2, 4 and 8 steps, over one entry of the state before:
+# chained. But what is the *one* object that stands for two of them? Two linear steps are again two numbers. Two tanh
+# steps are not a tanh step. Here is one entry of the state after 1, 2, 4 and 8 steps, over one entry of the state
+# before:
 
 # %%
 plots.composed_steps()
@@ -774,19 +826,25 @@ plots.composed_steps()
 #
 # ## 1.9 How fast is fast?  ●○○ · 10 min · 1 point
 #
-# All of this pays because machines are so good at one thing: products of matrices. An $(m, k)$ matrix times a $(k, n)$
-# matrix has $m n$ outputs. Each takes $k$ multiplications, and after each of them an addition (the first to a zero).
-# Both count: 2 floating-point operations (FLOPs) for each of the $m k n$ products. Speed is counted in GFLOP/s: $10^9$
-# of them a second.
+# (If you have time: one line of code, and then the measurement.) All of this pays because machines are so good at one
+# thing: products of matrices. An $(m, k)$ matrix times a $(k, n)$ matrix has $m n$ outputs. Each takes $k$
+# multiplications, each followed by an addition (the first to a zero). Both count: 2 floating-point operations (FLOPs)
+# for each of the $m k n$ products. Speed is counted in GFLOP/s: $10^9$ of them per second.
 #
 # **By hand.** Two $1000 \times 1000$ matrices in 0.02 seconds: $2 \cdot 10^9$ operations, so 100 GFLOP/s.
 
 # %% nbgrader={"grade": false, "grade_id": "matmul_gflops", "locked": false, "schema_version": 3, "solution": true}
 def matmul_gflops(m: int, k: int, n: int, seconds: float) -> float:
-    """GFLOP/s of an (m, k) @ (k, n) product that took so many seconds; a multiply-add is 2 FLOPs."""
+    """GFLOP/s of an (m, k) @ (k, n) product in this time; a multiply-add is 2 FLOPs."""
     ### BEGIN SOLUTION
     return 2 * m * k * n / seconds / 1e9
     ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>What exactly is checked</summary>
+#
+# - Any three sizes and any time; the speed not rounded, to within one part in 10,000.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "matmul_gflops_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.matmul_gflops(matmul_gflops, points=1)
@@ -820,8 +878,8 @@ plots.gflops_ladder(matmul_gflops)
 # %% [markdown]
 # ## What you guessed, and what came out
 #
-# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one:
-# there is something to explain.
+# Nothing here is graded, and nothing happens if a guess is missing. A wrong guess is the more useful kind: it leaves
+# you something to explain.
 
 # %%
 from helpers.measuring.guesses import guesses

@@ -20,11 +20,7 @@
 # - say why a loss of nearly 0 can be the worst news of the day.
 #
 # **How to work.** Read a section, write the function, run the check below it. In every picture of a mask a row is a
-# query, a column is a key, and colour means *may attend*. You have about 3½ hours, and 24 points to earn.
-#
-# **In all exercises.** No tensor is empty: $n$, $m$, $d$ and the number of sequences are at least 1. Your functions
-# leave their inputs as they are. No result is less precise than its inputs (float64 stays float64). A more precise one
-# is fine. Tensors of whole numbers come in int64. Gradients are looked at where a section says so (3.3 and 3.12).
+# query, a column is a key, and color means *may attend*. You have about 3½ hours, and 24 points to earn.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -59,14 +55,9 @@ setup()
 # five of seven.
 
 # %%
-position = torch.arange(7)
-last_three = position[4:, None] >= position
-plots.mask_grids({"the last three of seven": last_three}, "The cat sat on the mat .".split(), size=2.6)
+plots.causal_grids({"the last three of seven": (3, 7)}, "The cat sat on the mat .".split(), size=2.6)
 
 # %% [markdown]
-# The lengths may be anything, as long as $1 \le n \le m$. Every call makes a new tensor, with a cell of its own for
-# every pair, because whoever gets a mask may write into it.
-#
 # **Before you look at the next picture:** how many cells of the 6×6 mask are allowed?
 
 # %%
@@ -74,15 +65,12 @@ guess_allowed_cells = None  # a number
 
 # %%
 words = ["The", "cat", "sat", "on", "the", "mat"]
-order = torch.arange(6)
-plots.mask_grids({
-    "all six tokens": order[:, None] >= order,
-    "the last two, after four": order[4:, None] >= order,
-}, words)
+plots.causal_grids({"all six tokens": (6, 6), "the last two, after four": (2, 6)}, words)
 
 # %% nbgrader={"grade": false, "grade_id": "causal_mask", "locked": false, "schema_version": 3, "solution": true}
 def causal_mask(n: int, m: int | None = None) -> Bool[Tensor, "n m"]:
-    """True where query i may see key j. The n queries are the last n of m positions; without m, m = n."""
+    """True where query i may see key j. The n queries are the last n of m positions.
+    Without m, m = n."""
     ### BEGIN SOLUTION
     m = n if m is None else m
     return torch.ones(n, m, dtype=torch.bool).tril(m - n)
@@ -97,6 +85,12 @@ def causal_mask(n: int, m: int | None = None) -> Bool[Tensor, "n m"]:
 # <details><summary>Hint 2: the corner for n &lt; m</summary>
 #
 # `tril(diagonal=k)` moves the edge of the triangle k columns to the right. The last row must be all True.
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - $1 \le n \le m$, with or without $m$, up to 2,100 keys.
+# - Every call makes a new boolean tensor with a cell of its own for every pair (no `expand`): whoever gets the mask may
+#   write into it.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "causal_mask_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
@@ -123,8 +117,6 @@ check.causal_mask(causal_mask, points=1, cases=hidden.causal_mask)
 #   yet.
 # - **c** It is needed to write new text: without it the last token would look at tokens that don't exist yet.
 # - **d** It keeps padding out of the attention.
-#
-# Return the letter.
 
 # %% nbgrader={"grade": false, "grade_id": "what_is_it_for", "locked": false, "schema_version": 3, "solution": true}
 def what_is_it_for() -> str:
@@ -132,6 +124,12 @@ def what_is_it_for() -> str:
     ### BEGIN SOLUTION
     return "b"
     ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>What exactly is checked</summary>
+#
+# - The letter, as a string.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "what_is_it_for_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.what_is_it_for(what_is_it_for, points=1)
@@ -151,7 +149,7 @@ check.what_is_it_for(what_is_it_for, points=1, cases=hidden.what_is_it_for)
 # So: put $-\infty$ where the mask is False, then take the softmax.
 #
 # **By hand.** Scores 2, 1, 3, the third key hidden. Exponentials: 7.39, 2.72 and 0, with sum 10.11. Weights: 0.73,
-# 0.27, 0. These are exactly the weights of a softmax over 2 and 1 alone.
+# 0.27, 0. These are exactly the weights of a softmax over just 2 and 1.
 
 # %%
 plots.masking_a_row([2.0, 1.0, 3.0, -0.5, 2.5], [True, True, False, True, False])
@@ -160,22 +158,17 @@ plots.masking_a_row([2.0, 1.0, 3.0, -0.5, 2.5], [True, True, False, True, False]
 # Three things go wrong in practice, and your function must survive all of them.
 #
 # - **A row with nothing allowed.** All exponentials are 0, and 0/0 is NaN. Such rows happen (a sequence that is all
-#   padding, a padded query). Give them weights 0, and finite gradients. It is best if the NaN never arises. If it does
-#   and you wipe it off afterwards (`nan_to_num`), what counts is how the $-\infty$ came in. With `masked_fill` all is
-#   well: its backward pass writes 0 there. With a mask of $-\infty$ that was *added* to the scores, the NaN comes back
-#   in the gradient.
-# - **Half precision.** Old code writes $-10^9$ for $-\infty$. The largest number in float16 is 65,504. Compute in the
-#   precision that comes in, or in a higher one.
+#   padding, a padded query). Give them weights 0, and keep NaN out of the gradients. It is best if no NaN ever arises.
+#   If you wipe it off afterwards (`nan_to_num`), it matters how the $-\infty$ came in: where it was *filled in*
+#   (`masked_fill`, `torch.where`) the way back ends there; where it was *added*, the NaN comes back in the gradient.
+# - **Half precision.** Old code writes $-10^9$ for $-\infty$. The largest number in float16 is 65,504.
 # - **Large scores, on either side of the mask.** A hidden score may be the largest of its row.
-#
-# The mask broadcasts: it may have a 1, or no axis at all, where the scores have a batch or heads. (`#` in the shape
-# says so.)
 
 # %% nbgrader={"grade": false, "grade_id": "masked_softmax", "locked": false, "schema_version": 3, "solution": true}
 def masked_softmax(
     scores: Float[Tensor, "*batch n m"], mask: Bool[Tensor, "*#batch n m"]
 ) -> Float[Tensor, "*batch n m"]:
-    """Each row's softmax over its allowed keys. Hidden keys get 0, and so do rows with nothing allowed."""
+    """Each row's softmax over its allowed keys; hidden keys get 0, and so do empty rows."""
     ### BEGIN SOLUTION
     nothing = ~mask.any(dim=-1, keepdim=True)  # (*batch, n, 1)
     hidden = ~mask & ~nothing  # rows with nothing allowed keep their finite scores: no NaN on the way
@@ -190,14 +183,23 @@ def masked_softmax(
 # </details>
 # <details><summary>Hint 2: rows with nothing allowed</summary>
 #
-# `mask.any(dim=-1, keepdim=True)` finds them. Leave such a row as it is until after the softmax: then its weights are
-# finite, and can be set to 0.
+# `mask.any(dim=-1, keepdim=True)` finds the rows that have something. Leave the others as they are until after the
+# softmax: then their weights are finite, and can be set to 0.
 # </details>
 # <details><summary>If the values are right and the gradients aren't</summary>
 #
 # If you added the mask, `nan_to_num` wipes the NaN off the result, but the backward pass goes through the softmax that
 # made it, and multiplies by it. Where does the first NaN arise? Or did you write into the result of the softmax
 # (`weights[…] = 0`)? It is needed in the backward pass.
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - Any number of batch axes, or none. The mask broadcasts: it may have a 1, or no axis at all, where the scores have a
+#   batch or heads (`#` in the shape says so).
+# - Scores are finite, up to a million in size (60,000 in half precision), and rows may lie far apart.
+# - float32, float64, float16 and bfloat16. (A softmax with `dtype=torch.float32` is too little for float64.)
+# - Gradients with respect to the scores: 0 at hidden keys and in rows with nothing allowed.
+# - `torch.softmax` is fine.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "masked_softmax_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -225,6 +227,12 @@ def why_before_softmax() -> str:
     return "c"
     ### END SOLUTION
 
+# %% [markdown]
+# <details><summary>What exactly is checked</summary>
+#
+# - The letter, as a string.
+# </details>
+
 # %% nbgrader={"grade": true, "grade_id": "why_before_softmax_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.why_before_softmax(why_before_softmax, points=1)
 ### BEGIN HIDDEN TESTS
@@ -233,20 +241,16 @@ check.why_before_softmax(why_before_softmax, points=1, cases=hidden.why_before_s
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# ## 3.5 Mask, then renormalise  ●●○ · 15 min · 1 point
+# ## 3.5 Mask, then renormalize  ●●○ · 15 min · 1 point
 #
 # The mistake of 3.4 can be repaired. Set the hidden weights to 0 and divide each row by what is left of it. On paper
 # that is the same as masking before the softmax: with $A$ the allowed keys,
 #
 # $$\frac{e^{s_j} / \sum_k e^{s_k}}{\sum_{i \in A} e^{s_i} / \sum_k e^{s_k}} = \frac{e^{s_j}}{\sum_{i \in A} e^{s_i}}$$
 #
-# Show it in code, in this order: the softmax over *all* keys, then the mask. (Masking first is 3.3, and doesn't count
-# here.) "What is left" is the sum of the weights that are kept, however small it is: no constant in the denominator. If
-# a hidden score is so high that nothing is left in floating point, 0/0 may be NaN: this way has that weakness, and the
-# picture below shows it. (The lost share is then 1. A higher precision earns the points too, but it would spoil the
-# picture.) Return two things: the renormalised weights, which the check compares with masking first; and for each row
-# the **lost** share, the attention that went to hidden keys and was taken away. (Added up or as 1 minus what is left:
-# both are exact enough.)
+# Show it in code, in this order: the softmax over *all* keys, then the mask. Return the renormalized weights, and for
+# each row the **lost** share: the attention that went to hidden keys and was taken away. In floating point this way has
+# a weakness, which you will see in the picture below.
 #
 # **By hand.** Scores 2, 1, 3, the third hidden. Softmax over all: 0.24, 0.09, 0.67. Lost: 0.67. Left: 0.33. So
 # 0.24/0.33 = 0.73 and 0.09/0.33 = 0.27, as in 3.3.
@@ -255,7 +259,7 @@ check.why_before_softmax(why_before_softmax, points=1, cases=hidden.why_before_s
 def mask_then_renormalise(
     scores: Float[Tensor, "*batch n m"], mask: Bool[Tensor, "*#batch n m"]
 ) -> tuple[Float[Tensor, "*batch n m"], Float[Tensor, "*batch n"]]:
-    """The renormalised weights, and the share that each row lost. Every row has a key that is allowed."""
+    """The renormalized weights, and the share that each row lost. No row is all hidden."""
     ### BEGIN SOLUTION
     weights = torch.softmax(scores, dim=-1)
     kept = weights * mask
@@ -266,7 +270,18 @@ def mask_then_renormalise(
 # %% [markdown]
 # <details><summary>Hint: a product with True and False</summary>
 #
-# In a product True counts 1 and False 0: `weights * mask` keeps what is allowed. What is `weights * ~mask`?
+# In a product True counts as 1 and False as 0: `weights * mask` keeps what is allowed. What is `weights * ~mask`?
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - Every row has an allowed key. Any number of batch axes; the mask may have fewer axes than the scores. float32 and
+#   float64.
+# - The weights equal those of 3.3, even with a hidden score 40 above the rest: no constant in the denominator, no
+#   `F.normalize`.
+# - With a hidden score 1000 above the rest nothing is left in floating point: there the weights are NaN (0/0) or 0, and
+#   the lost share is 1. Masking first, as in 3.3, shows here and doesn't count.
+# - The lost share may be added up, or be 1 minus what is left. Its shape is $(…, n)$.
+# - A higher precision earns the points too, but spoils the picture.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "mask_then_renormalise_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
@@ -279,7 +294,8 @@ check.mask_then_renormalise(mask_then_renormalise, points=1, cases=hidden.mask_t
 # %% [markdown]
 # **Measure it.** On paper the two ways are equal. Now let one *hidden* score rise, and watch the error of your function
 # in three kinds of floating-point numbers. **Predict first:** the smallest positive float16 is about
-# $6 \cdot 10^{-8} = e^{-16.6}$. By how much must the hidden score lead before float16 gives up?
+# $6 \cdot 10^{-8} = e^{-16.6}$. By how much, roughly, must the hidden score lead before float16 has nothing left and
+# gives 0/0?
 
 # %%
 guess_lead = None  # a number
@@ -297,7 +313,7 @@ plots.renormalising_error(mask_then_renormalise, [torch.float16, torch.bfloat16,
 # **Mark scheme (1 point).**
 # - ½ point: the softmax over all keys subtracts the maximum, which is the hidden score; the allowed shares become as
 #   small as e^(−gap), fall below the smallest normal number of the dtype (digits are lost), then to 0, and
-#   renormalising gives 0/0. (Also good: 1 − lost cancels when lost is near 1.)
+#   renormalizing gives 0/0. (Also good: 1 − lost cancels when lost is near 1.)
 # - ½ point: with −∞ first, the maximum is that of the allowed scores, so the largest allowed exponential is e^0 = 1 and
 #   the hidden scores enter nowhere.
 # <!-- END MARK SCHEME -->
@@ -305,25 +321,25 @@ plots.renormalising_error(mask_then_renormalise, [torch.float16, torch.bfloat16,
 # %% [markdown] nbgrader={"grade": true, "grade_id": "mask_then_renormalise_precision", "locked": false, "points": 1, "schema_version": 3, "solution": true}
 # The softmax over all keys subtracts the largest score of the row, and that is the hidden one. The allowed keys get
 # shares of about $e^{-\text{gap}}$. Dividing small numbers by their small sum does no harm by itself, but there is a
-# smallest number: below $6 \cdot 10^{-5}$ float16 keeps fewer and fewer digits, and below $6 \cdot 10^{-8}$ nothing.
-# Then all allowed shares are 0, and 0/0 is NaN. bfloat16 and float32 hold out until about $e^{-92}$ and $e^{-103}$. If
-# $-\infty$ is put in first, the maximum is taken over the allowed scores only. The largest allowed exponential is 1,
+# smallest number: below $6 \cdot 10^{-5}$ float16 keeps fewer and fewer digits, and below $3 \cdot 10^{-8} = e^{-17.3}$
+# everything rounds to 0. Then 0/0 is NaN. bfloat16 and float32 hold out until about $e^{-93}$ and $e^{-104}$. If
+# $-\infty$ is put in first, the maximum is taken only over the allowed scores. The largest allowed exponential is 1,
 # however large the hidden scores were.
 
 # %% [markdown]
 # ## 3.6 Causal attention  ●●○ · 15 min · 2 points
 #
-# Put the mask into the attention of unit 02. There are three steps, and this time return all three results:
+# Put the mask into the attention of unit 02, and this time return all three results:
 #
 # 1. the **scores** $Q K^\top / \sqrt d$ with $-\infty$ where a key is hidden: exactly what goes into the softmax;
 # 2. the **weights**, their softmax along the keys;
 # 3. the **output**, weights times $V$.
 #
 # As in 3.1, the $n$ queries are the last $n$ of $m$ positions. Every row has something to see, so `torch.softmax` is
-# safe here. It must work in half precision as well (float16, bfloat16), and without `F.scaled_dot_product_attention`.
+# safe here.
 #
-# **By hand.** The first row has one key: its weight is 1, whatever its score is. So the first output *is* the first
-# value.
+# **By hand.** If $n = m$, the first row has one key: its weight is 1, whatever its score is. So the first output *is*
+# the first value.
 #
 # **Watch it.** The four words of 2.5, with a mask. Before you press: what becomes of the weight that “drink” gave to
 # “milk”?
@@ -336,8 +352,12 @@ def causal_attention(
     q: Float[Tensor, "*batch n d"],
     k: Float[Tensor, "*batch m d"],
     v: Float[Tensor, "*batch m d_v"],
-) -> tuple[Float[Tensor, "*batch n m"], Float[Tensor, "*batch n m"], Float[Tensor, "*batch n d_v"]]:
-    """Masked scores, weights and output. Write it without `F.scaled_dot_product_attention`."""
+) -> tuple[
+    Float[Tensor, "*batch n m"],
+    Float[Tensor, "*batch n m"],
+    Float[Tensor, "*batch n d_v"],
+]:
+    """Without `F.scaled_dot_product_attention`: masked scores, weights and output."""
     ### BEGIN SOLUTION
     n, m = q.shape[-2], k.shape[-2]
     place = torch.arange(m, device=q.device)
@@ -352,10 +372,24 @@ def causal_attention(
 # <details><summary>Hint: which sizes?</summary>
 #
 # n is the length of `q`, m that of `k`: `q.shape[-2]`, `k.shape[-2]`. The mask (n, m) broadcasts over all leading axes.
+# (And `masked_fill` wants True where a key is *hidden*.)
 # </details>
 # <details><summary>If you see NaN in the first row</summary>
 #
 # The first query sees nothing: its own token is hidden. Allow j = i.
+# </details>
+# <details><summary>If you see "expected … to have the same dtype"</summary>
+#
+# In half precision, a mask of float32 numbers that is added, or a softmax with `dtype=torch.float32`, gives weights of
+# another dtype than `v`. Use `masked_fill`, or convert the weights back.
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - Any number of batch axes, the same for q, k and v, or none; $1 \le n \le m$; $d_v$ may differ from $d$.
+# - float32, float64, float16 and bfloat16. Scores may be in the hundreds (in half precision near 1), and rows of scores
+#   may lie far apart.
+# - No `F.scaled_dot_product_attention` or other ready-made attention.
+# - If you call your functions of 3.1 and 3.3, they must be right: this check calls whatever your function calls.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "causal_attention_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
@@ -366,8 +400,8 @@ check.causal_attention(causal_attention, points=2, cases=hidden.causal_attention
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **See it.** Random queries and keys, so the weights mean nothing. Look at their form: which rows are decided, and why
-# must the first be?
+# **See it.** Random queries and keys, so the weights mean nothing. Look at their pattern: which rows are decided, and
+# why must the first be?
 
 # %%
 plots.causal_steps(causal_attention, ["The", "cat", "sat", "on", "the", "mat"])
@@ -375,14 +409,14 @@ plots.causal_steps(causal_attention, ["The", "cat", "sat", "on", "the", "mat"])
 # %% [markdown]
 # ## 3.7 Padding  ●○○ · 10 min · 1 point
 #
-# Texts in a batch have different lengths, and a tensor has one. So short texts are filled up with a padding token. It
-# means nothing, and no token may look at it.
+# Texts in a batch have different lengths, and a tensor has only one. So short texts are filled up with a padding token.
+# It means nothing, and no token may look at it.
 #
-# Make the mask from the lengths; a length may be 0. Sequence $b$ has real keys at $0, \dots, \text{lengths}_b - 1$; all
-# other *columns* are hidden, in every row. The rows of padded queries stay as they are: nobody reads their output.
+# Make the mask from the lengths. Sequence $b$ has real keys at $0, \dots, \text{lengths}_b - 1$; all other *columns*
+# are hidden, in every row. The rows of padded queries stay as they are: nobody reads their output.
 #
 # Scores of several heads have the shape $(b, h, n, m)$. All heads share one mask: return $(b, 1, n, m)$, with all its
-# $n$ rows, though they are alike. (A view made with `expand` is fine here.)
+# $n$ rows, though they are alike.
 #
 # **By hand.** Lengths 3 and 1, $m = 4$: every row of the first mask is True, True, True, False; of the second, True,
 # False, False, False.
@@ -401,6 +435,11 @@ def padding_mask(lengths: Int[Tensor, "b"], n: int, m: int) -> Bool[Tensor, "b 1
 # Compare `torch.arange(m)` with the lengths as a column: (b, m). Indexing with `None` adds an axis of size 1, and
 # `expand` stretches it.
 # </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - `lengths` is int64, each between 0 and $m$. $n$ and $m$ may differ, and no sequence need be as long as $m$.
+# - A boolean tensor; a view made with `expand` is fine.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "padding_mask_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.padding_mask(padding_mask, points=1)
@@ -413,8 +452,7 @@ check.padding_mask(padding_mask, points=1, cases=hidden.padding_mask)
 # ## 3.8 Several masks at once  ●○○ · 5 min · 1 point
 #
 # A decoder that is trained on a batch needs both masks: no padding *and* no future. A pair is allowed if **every** mask
-# allows it. You get one or more boolean masks, whose shapes broadcast against each other. Leave them as they are. (If
-# there is only one, you may return it itself.)
+# allows it. Combine any number of masks whose shapes broadcast against each other.
 #
 # **Before you write:** padding is (3, 1, 6, 6), causal is (6, 6). What shape has the combination?
 
@@ -435,6 +473,11 @@ def combine_masks(*masks: Bool[Tensor, "..."]) -> Bool[Tensor, "..."]:
 # <details><summary>Hint: which operator?</summary>
 #
 # Python's `and` wants single truth values. For tensors there are `&` (both), `|` (at least one) and `~` (not).
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - One to four boolean masks, in any order; the smallest may come first.
+# - A boolean tensor. If there is only one mask, you may return it itself.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "combine_masks_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
@@ -459,9 +502,9 @@ plots.padding_and_causal(padding_mask, combine_masks, lengths=[6, 4, 2], n=6)
 #
 # ## 3.9 Which positions?  ●○○ · 3 min · 1 point
 #
-# Two documents stand in one sequence of nine tokens: positions 0–4 are the first, positions 5–8 the second. Three masks
-# apply at once: causal; a window of 4 tokens (a token sees itself and the three before it); and no token sees another
-# document.
+# (If you have time: 3.8 by hand.) Two documents stand in one sequence of nine tokens: positions 0–4 are the first,
+# positions 5–8 the second. Three masks apply at once: causal; a window of 4 tokens (a token sees itself and the three
+# before it); and no token sees another document.
 #
 # Which positions may the query at position **7** attend to? Return them in rising order, for example `(0, 1)`.
 
@@ -471,6 +514,12 @@ def which_positions() -> tuple[int, ...]:
     ### BEGIN SOLUTION
     return 5, 6, 7  # the window: 4, 5, 6, 7; position 4 belongs to the other document
     ### END SOLUTION
+
+# %% [markdown]
+# <details><summary>What exactly is checked</summary>
+#
+# - All positions, and no others, in rising order.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "which_positions_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.which_positions(which_positions, points=1)
@@ -487,7 +536,7 @@ check.which_positions(which_positions, points=1, cases=hidden.which_positions)
 # code, and nothing crashes: the loss is merely better than it has any right to be.
 #
 # The pictures show three models from the outside. Row $i$, column $j$: how far output $i$ moves when token $j$ is
-# changed. Colour above the orange line is a leak. Which of the three is sound?
+# changed. Color above the orange line is a leak. Which of the three is sound?
 
 # %%
 plots.influences({
@@ -500,15 +549,15 @@ plots.influences({
 # **The game.** Here are nine models from $n$ tokens `x` of width $d$ to $n$ outputs. Some peek. Read the code and
 # decide which.
 #
-# | | the model in a line | |
+# | | the model in one line | |
 # |---|---|---|
 # | **A** | `x.cumsum(0) / counts` | the mean of the tokens so far |
 # | **B** | attention with `torch.ones(n, n).tril(1)` as its mask | |
-# | **C** | `(x - x.mean(0)) / x.std(0)` | normalised |
+# | **C** | `(x - x.mean(0)) / x.std(0)` | normalized |
 # | **D** | causal mask, then `scores.softmax(dim=0)` | scores are (n, n) |
 # | **E** | `x.sum(0) - (x.flip(0).cumsum(0).flip(0) - x)` | all tokens minus those that follow |
-# | **F** | `(x - x.mean(1, keepdim=True)) / x.std(1, keepdim=True)` | normalised, too |
-# | **G** | A, then `y[0::2] += x[1::2]` | |
+# | **F** | `(x - x.mean(1, keepdim=True)) / x.std(1, keepdim=True)` | also normalized |
+# | **G** | A, then `y[0:-1:2] += x[1::2]` | |
 # | **H** | a tanh RNN | |
 # | **I** | causal attention, then `y[:-1] += 0.0005 * x[1:]` | |
 #
@@ -520,17 +569,12 @@ my_guess = ""  # for example "AEH"
 
 # %% [markdown]
 # Now the detector. It gets a model as a **black box**, a function from `(n, d)` to `(n, d_out)`, and tokens `x` to try
-# it on, one or more. It may call the model as often as it likes, on texts of any length: a sound model gives the first
-# $t$ tokens alone what it gives them at the head of a longer text. The model keeps nothing from call to call, and
-# leaves its input alone; its output may be a view of it. The detector has no gradients and can't read the code. It
+# it on. It may call the model as often as it likes, on any text, but can't read its code and has no gradients. It
 # answers `True` if the model leaks and `False` if it does not.
 #
-# Two numbers to go by. Sound models may change by rounding: with new tokens of about the size of the old ones (standard
-# deviation 1), that stays **below $10^{-5}$**. Anything above is a leak, however large the outputs themselves are, and
-# some leaks are faint: $10^{-4}$, at one position.
-#
-# The check has some twenty models that peek, each in its own way, and some fifteen that don't. A detector that says the
-# same of every model gets nothing. Leave `x` as it is, and set no seed: `x` may have been drawn from the very same one.
+# Two numbers to go by. Put in new tokens with standard deviation 1, and a sound model changes only by rounding: **below
+# $10^{-5}$**. Anything above is a leak, however large the outputs themselves are. And some leaks are faint: $10^{-4}$,
+# at one position.
 #
 # **Before you write:** a leak may sit at one position only. In how many places can you cut a text of 9 tokens into past
 # and future?
@@ -576,7 +620,19 @@ def leaks_future(model, x: Float[Tensor, "n d"]) -> bool:
 # <details><summary>If a sound model is accused</summary>
 #
 # Do you compare with `==` or `torch.equal`? Floating-point sums may differ in their last digit. Is the probe so large
-# that rounding becomes visible? Is output t itself among those that you compare, although token t was changed?
+# that rounding becomes visible? Do you compare texts of different lengths? Is output t itself among those that you
+# compare, although token t was changed?
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - More than twenty models that peek, each in its own way, and more than a dozen that don't. A detector that says the
+#   same of every model gets nothing.
+# - Compare outputs of texts of one length: other lengths may round differently.
+# - `x` is float32, 1 to 30 tokens. A single token leaves nothing to cut: the models tried on it are sound.
+# - Set no seed: `x` may have been drawn from the very same one.
+# - A model keeps nothing from call to call, leaves its input alone and makes no NaN. Its output may be a view of its
+#   input, and wider or narrower than `x`.
+# - `True` or `False`, as such or as a tensor.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "leaks_future_test", "locked": true, "points": 4, "schema_version": 3, "solution": false}
@@ -594,9 +650,9 @@ plots.which_peek(leaks_future, my_guess)
 #
 # B lets every token see one ahead. C looks harmless and isn't: the mean over *time* contains the future. F does the
 # same over the features of each token, which is what layer norm does. D has the right mask and the wrong axis: each
-# column is shared out over all its queries, so a later query takes weight from an earlier one. E is a clumsy way to
-# write a sum over the past; its rounding noise comes from the future, and no model can learn from that. I is nearly
-# invisible, and training would find it all the same.
+# column is divided among all its queries, so a later query takes weight from an earlier one. E is a clumsy way to write
+# a sum over the past; its rounding noise comes from the future, and no model can learn from that. G adds to every other
+# output the token that follows. I is nearly invisible, and training would find it all the same.
 # </details>
 #
 # ## 3.11 What is to be predicted  ●●○ · 15 min · 2 points
@@ -618,10 +674,7 @@ plots.shifted_rows({
 # Each arrow is one prediction. With the causal mask a model makes all of them in a single pass, and none of them sees
 # its own answer.
 #
-# You get tokens of shape `(b, n)`, in int64. A sequence's length is 0 … n. It is a whole text, never one that was cut
-# off: its `end` is to be predicted also if its length is n. What comes after it is padding, and may hold anything.
-# Tokens are whole numbers, and stay whole numbers. Return inputs and targets, both `(b, n + 1)`; in the inputs, padding
-# stays as it is.
+# From tokens of shape `(b, n)` make inputs and targets, both `(b, n + 1)`. In the inputs, padding stays as it is.
 
 # %% nbgrader={"grade": false, "grade_id": "shift_targets", "locked": false, "schema_version": 3, "solution": true}
 def shift_targets(
@@ -648,6 +701,17 @@ def shift_targets(
 #
 # `roll` puts the end token into the last column of every row. A short sequence ends earlier.
 # </details>
+# <details><summary>If the inputs change along with the targets</summary>
+#
+# Slices are views: two slices of one tensor share their numbers. Write into a copy (`clone()`).
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - Whole numbers come in (int64) and go out, even above $2^{24}$, which float32 can't hold.
+# - A length is 0 … n. A sequence of length n is a whole text, not one that was cut off: its `end` is predicted too.
+# - Padding may hold anything, and `end` may be any token, even one that occurs in the text: only `lengths` says what is
+#   padding.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "shift_targets_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.shift_targets(shift_targets, points=2)
@@ -661,17 +725,17 @@ check.shift_targets(shift_targets, points=2, cases=hidden.shift_targets)
 #
 # First the loss. At each position the model gives a logit for every word of the vocabulary; the softmax makes
 # probabilities of them. The loss is the mean of $-\log p(\text{target})$ over all positions whose target is not −100.
-# There is at least one such position, and logits may be in the hundreds. A model is trained on this number, so its
-# gradient is checked too. Write it by hand: without `F.cross_entropy`, `F.nll_loss` and their classes
-# `nn.CrossEntropyLoss`, `nn.NLLLoss`. (`log_softmax` and `logsumexp` are welcome. The check is named for the experiment
-# that follows.)
+# Write it by hand, without `F.cross_entropy` and its relatives.
 #
 # **By hand.** Two positions count. The targets got probabilities ½ and ¼: the loss is $(0.69 + 1.39)/2 = 1.04$. A model
 # that is always right, and sure of it, has loss 0.
 
 # %% nbgrader={"grade": false, "grade_id": "copy_without_mask", "locked": false, "schema_version": 3, "solution": true}
-def next_token_loss(logits: Float[Tensor, "b n vocab"], targets: Int[Tensor, "b n"]) -> Float[Tensor, ""]:
-    """The mean of −log p(target) where the target is not −100, without `F.cross_entropy` and `F.nll_loss`."""
+def next_token_loss(
+    logits: Float[Tensor, "b n vocab"],
+    targets: Int[Tensor, "b n"],
+) -> Float[Tensor, ""]:
+    """Without `F.cross_entropy`: the mean of −log p(target) where the target is not −100."""
     ### BEGIN SOLUTION
     counts = targets != -100
     log_p = torch.log_softmax(logits, dim=-1)
@@ -689,6 +753,14 @@ def next_token_loss(logits: Float[Tensor, "b n vocab"], targets: Int[Tensor, "b 
 #
 # Divide by the number of positions that count, not by b · n.
 # </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - Logits are finite and may be in the hundreds; positions may lie far apart. float32 and float64.
+# - At least one position counts; a whole sequence may be ignored. Only −100 is ignored: token 0 is a word.
+# - Gradients with respect to the logits.
+# - No `F.cross_entropy`, `F.nll_loss`, `nn.CrossEntropyLoss` or `nn.NLLLoss`. `log_softmax` and `logsumexp` are fine.
+# - The check bears the name of the experiment that follows.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "copy_without_mask_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
 check.copy_without_mask(next_token_loss, points=1)
@@ -700,8 +772,8 @@ check.copy_without_mask(next_token_loss, points=1, cases=hidden.copy_without_mas
 # %% [markdown]
 # **The experiment.** A tiny Transformer (two layers of attention, width 32) learns sentences such as *the old fox hears
 # a bird .* from a small grammar. Every batch is drawn afresh, so nothing can be learned by heart. We train it twice,
-# from the same weights, on the same sentences, with the loss that you just wrote (PyTorch's own, which is the same).
-# The one difference: the second model has no mask.
+# from the same weights, on the same sentences, with this loss (in PyTorch's version). The only difference: the second
+# model has no mask.
 #
 # The grammar leaves some choices to chance: which noun, which verb. So no model that sees only the past can have a loss
 # below the dotted line.
@@ -754,8 +826,8 @@ plots.who_looks_where(trained, "the old fox hears a happy bird .")
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "copy_without_mask_why", "locked": false, "points": 1, "schema_version": 3, "solution": true}
 # At position $i$ it is asked for the token that stands at position $i + 1$ of its own input, and without a mask it may
-# look there. So it learned to look one to the right and copy: its weights lie just above the diagonal. About which word
-# follows which it learned next to nothing, because it never needed to know. When it writes, the place to the right is
+# look there. So it learned to look one to the right and copy: its weights lie just above the diagonal. It learned next
+# to nothing about which word follows which, because it never needed to know. When it writes, the place to the right is
 # empty, and all that is left is noise. Held-out sentences don't help: copying works on any sentence, so that loss is
 # almost 0 too. What gives it away is a loss below what the grammar leaves to chance, a leak detector, or simply letting
 # it write.
@@ -763,18 +835,10 @@ plots.who_looks_where(trained, "the old fox hears a happy bird .")
 # %% [markdown]
 # ## 3.13 The zoo  ●●○ · 35 min · 3 points
 #
-# Every mask of the literature is a condition on $i$ and $j$. Write seven of them. Each function returns **two** things:
-# the boolean mask, and the number of allowed pairs **as a formula** in the sizes. Attention costs one dot product for
-# each pair, so these formulas say what a mask could save. Summing the mask is no formula. What reads a number off a
-# tensor may not be called, not even for the mask alone (`sum` and its kin `cumsum`, `nansum`, `einsum`; `mean`, `norm`,
-# `trace`, `dot`, `bincount`, `unique`, `count_nonzero`, `nonzero`, `to_sparse`, `argwhere` and `torch.where(mask)`,
-# `masked_select` or `mask[mask]`; `numel`, `item`, `int`, `float`, `bool` and so an `if` on a cell, `tolist`, `numpy`),
-# or there are no points. A sum in Python over numbers made from the sizes, such as
-# `sum(min(i + 1, w) for i in range(n))`, is a formula too. The number is an `int`, and no tensor: divide with `//`. A
-# mask may be a view made with `expand`.
-#
-# Sizes: $n, m, w \ge 1$; $r \ge 0$; $0 \le g \le n$; $1 \le p \le n$; every document has at least one token. Windows
-# and bands may be longer than the text.
+# (A side road: nothing later needs it.) Every mask in the literature is a condition on $i$ and $j$. Write seven of
+# them. Each function returns **two** things: the boolean mask, and the number of allowed pairs **as a formula** in the
+# sizes. Attention costs one dot product per pair, so these formulas say what a mask could save. The number must be
+# known from the sizes, before there is any mask: don't read it off a tensor.
 #
 # | mask | who sees whom | where |
 # |---|---|---|
@@ -784,7 +848,7 @@ plots.who_looks_where(trained, "the old fox hears a happy bird .")
 # | prefix LM | the first $p$ tokens see each other both ways; the rest is causal, so later tokens see the whole prefix | T5's variants |
 # | sliding window | causal, and only $w$ tokens: itself and the $w - 1$ before it | Mistral 7B |
 # | global tokens | an encoder: $r$ tokens to either side; the first $g$ see all and are seen by all | Longformer |
-# | packed documents | documents one after the other in one sequence: causal, each by itself | pretraining |
+# | packed documents | documents one after the other in one sequence: causal, each on its own | pretraining |
 #
 # **By hand.** Decoder, $n = 4$: the rows allow 1, 2, 3 and 4 pairs, together $4 \cdot 5 / 2 = 10$. Sliding window,
 # $n = 4$, $w = 2$: 1, 2, 2, 2, together 7. That is $n \cdot w = 8$, minus the 1 that is missing at the start.
@@ -831,7 +895,7 @@ def sliding_window_mask(n: int, w: int) -> tuple[Bool[Tensor, "n n"], int]:
 
 
 def global_tokens_mask(n: int, r: int, g: int) -> tuple[Bool[Tensor, "n n"], int]:
-    """A token sees itself and r to either side; the first g see all and are seen by all. 0 ≤ g ≤ n."""
+    """A token sees itself and r to either side; the first g see all and are seen by all."""
     ### BEGIN SOLUTION
     place = torch.arange(n)
     near = (place[:, None] - place).abs() <= r
@@ -843,7 +907,7 @@ def global_tokens_mask(n: int, r: int, g: int) -> tuple[Bool[Tensor, "n n"], int
 
 
 def packed_mask(lengths: tuple[int, ...]) -> tuple[Bool[Tensor, "n n"], int]:
-    """Documents of these lengths, one after the other: causal, and each sees itself only. n is their sum."""
+    """Documents of these lengths, one after the other: causal, and each sees only itself."""
     ### BEGIN SOLUTION
     document = torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths))
     same = document[:, None] == document
@@ -872,6 +936,17 @@ def packed_mask(lengths: tuple[int, ...]) -> tuple[Bool[Tensor, "n n"], int]:
 # Draw the mask for n = 5 on paper and count row by row. Try the extremes as well: a window of 1, a window longer than
 # the text.
 # </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - $n, m, w \ge 1$; $r \ge 0$; $0 \le g \le n$; $1 \le p \le n$. Windows and bands may be longer than the text.
+# - `lengths` is a tuple of `int`s, each at least 1.
+# - The number is an `int`, and exact: divide with `//`. A Python `sum` over numbers made from the sizes is a formula
+#   too.
+# - Nothing adds up, searches or reads a tensor, not even on the way to the mask: no `sum`, `einsum`, `mean`, `norm`,
+#   `nonzero`, `unique`, `mask[mask]`, `item`, `int(…)`, `numel`, no `if` on a cell, and the like. A function that does
+#   so gets no points. (`cumsum`, `any`, `shape` and `.bool()` are fine.)
+# - A mask may be a view made with `expand`.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "mask_zoo_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
 check.mask_zoo(encoder_mask, decoder_mask, cross_mask, prefix_mask, sliding_window_mask, global_tokens_mask,
@@ -895,21 +970,21 @@ plots.mask_zoo({
 
 # %% [markdown]
 # **Look at the window and at the global tokens.** For a long text their counts grow in proportion to $n$, by about $w$
-# and about $2r + 1 + 2g$ pairs a token, not like $n^2$. Whether that saves anything depends on who computes: the plain
-# way makes all $n^2$ scores and throws most of them away. Units 09 and 10 skip what is hidden.
+# and about $2r + 1 + 2g$ pairs per token, not like $n^2$. Whether that saves anything depends on who computes: the
+# plain way makes all $n^2$ scores and throws most of them away. Units 09 and 10 skip what is hidden.
 
 # %% [markdown]
 # ## What you guessed, and what came out
 #
-# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one:
-# there is something to explain.
+# Nothing here is graded, and nothing happens if a guess is missing. A wrong guess is the more useful kind: it leaves
+# you something to explain.
 
 # %%
 from helpers.measuring.guesses import guesses
 
 guesses({
     "3.1 Allowed cells of the 6×6 causal mask": (guess_allowed_cells, lambda: int(causal_mask(6).sum())),
-    "3.5 The hidden score's lead at which float16 gives up, about": (guess_lead, 16.6),
+    "3.5 The hidden score's lead at which nothing is left in float16, about": (guess_lead, 17.3),
     "3.8 The shape of padding and causal together": (guess_shape, tuple(torch.broadcast_shapes((3, 1, 6, 6), (6, 6)))),
     "3.10 Places to cut a text of 9 tokens": (guess_cuts, 8),
     "3.12 The lower loss at the end": (guess_lower_loss, min(trained, key=lambda name: trained[name].losses[-1])),
@@ -924,7 +999,7 @@ guesses({
 # - **Causal** masking makes one pass over a text train $n$ predictions at once. The targets are the inputs, shifted by
 #   one; −100 is ignored.
 # - A **leak** shows as a loss that is too good. Change the future and compare the past, at every cut.
-# - Counting pairs tells what a mask could save.
+# - Counting pairs tells you what a mask could save.
 #
 # **Read more**
 #

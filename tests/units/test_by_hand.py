@@ -145,6 +145,11 @@ def smallest(dtype: torch.dtype) -> float:
     return math.log(torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps)
 
 
+def rounded_to_0(dtype: torch.dtype) -> float:
+    """The logarithm of the largest number that this dtype rounds to 0: half of the smallest."""
+    return smallest(dtype) - math.log(2)
+
+
 def cost_of_the_pair(n: int) -> int:
     return sum(map(sum, enc_dec_cost(n, n, 512).values()))
 
@@ -168,7 +173,12 @@ assert local_flops(3600, 32, 8) < linear_flops(3600, 32)
             "the smallest positive float16 is about $6 \\cdot 10^{{-8}} = e^{{{:.1f}}}$",
             (smallest(torch.float16),),
         ),
-        ("03", "until about $e^{{{:.0f}}}$ and $e^{{{:.0f}}}$", (smallest(torch.bfloat16), smallest(torch.float32))),
+        ("03", "below $3 \\cdot 10^{{-8}} = e^{{{:.1f}}}$ everything rounds to 0", (rounded_to_0(torch.float16),)),
+        (
+            "03",
+            "until about $e^{{{:.0f}}}$ and $e^{{{:.0f}}}$",
+            (rounded_to_0(torch.bfloat16), rounded_to_0(torch.float32)),
+        ),
         ("04", "The spread would be {:.2f} instead of 1", (8 / math.sqrt(512),)),
         ("04", "a loss of $\\ln 8$ on half of the answers, {:.2f} on average", (math.log(8) / 2,)),
         ("04", "head 1 gives {:.0f} % to its own token", (100 / sum(math.exp(-i / 2) for i in range(64)),)),

@@ -140,7 +140,7 @@ leaks_future = Check(
     cases=[
         planted("peeks: mask off by one", peekers.off_by_one),
         planted("peeks: mean over all tokens", peekers.mean_of_all),
-        planted("peeks: normalised over time", peekers.normalised_over_time),
+        planted("peeks: normalized over time", peekers.normalised_over_time),
         planted("peeks: softmax over the wrong axis", peekers.softmax_over_queries),
         planted("peeks: reads from right to left", peekers.right_to_left),
         planted("peeks: very faintly", peekers.faint),
@@ -150,7 +150,7 @@ leaks_future = Check(
         planted("peeks: at even positions", peekers.even_only),
         planted("peeks: three tokens ahead", peekers.three_ahead),
         planted("peeks: at one feature", peekers.last_feature),
-        planted("peeks: at the next token, centred", peekers.centred_next),
+        planted("peeks: at the next token, centered", peekers.centred_next),
         planted("peeks: in the middle", peekers.middle_only),
         planted("peeks: at the second position", peekers.second_only),
         planted("peeks: at the size of the next token", peekers.size_of_the_next),

@@ -19,16 +19,16 @@ from .masks import _ones
 __all__ = ["mask_zoo"]
 
 COUNTING = (
-    "sum count_nonzero ^nonzero to_sparse _nnz argwhere bincount unique tolist trace ^mean$ masked_select ^numel$ "
-    "^numpy$ norm ^dot$ ^item$ ^__int__$ ^__bool__$ ^__float__$ ^__index__$"
+    "(?<!cum)sum count_nonzero ^nonzero to_sparse _nnz argwhere bincount unique tolist trace ^mean$ masked_select "
+    "^numel$ ^numpy$ norm ^dot$ ^item$ ^__int__$ ^__bool__$ ^__float__$ ^__index__$"
 ).split()
-"""What adds a mask up: out of bounds."""
+"""What adds a mask up or reads it: out of bounds. (`cumsum` numbers the documents, and leaves a tensor.)"""
 
 WHOLE = Property(
     "a whole number of pairs, as int",
     lambda output, *_: not isinstance(output[1], Tensor) and operator.index(output[1]) >= 0,
-    "A number of pairs is an `int`: multiply, or divide with `//`. A single `/` makes a float, and what is read off "
-    "the mask is a tensor.",
+    "A number of pairs is an `int`: multiply, or divide with `//`. A single `/` makes a float, and what is added up "
+    "on the mask is a tensor.",
 )
 
 

@@ -11,7 +11,7 @@ __all__ = ["loss_curves", "who_looks_where"]
 
 
 def loss_curves(trained: dict[str, Trained]) -> None:
-    """Training losses on one axis, with the floor that no model can pass which sees only the past."""
+    """Training losses on one axis, with the floor below which no model can go that sees only the past."""
     figure, axis = plt.subplots(figsize=(8, 3))
     for (name, run), colour in zip(trained.items(), (QUERY, KEY), strict=True):
         axis.plot(run.losses, color=colour, label=name)

@@ -17,7 +17,7 @@ SMALLEST = 1e-6  # what is smaller is drawn as nothing: it may be rounding
 
 
 def influences(models: dict[str, Callable[[Tensor], Tensor]], n: int = 9, d: int = 4) -> None:
-    """For each model, how far output i moves when token j is changed. Colour above the line is a leak."""
+    """For each model, how far output i moves when token j is changed. Color above the line is a leak."""
     x = _tokens(n, d)
     figure, axes = plt.subplots(1, len(models), figsize=(2.5 * len(models) + 0.6, 2.9))
     for axis, (name, model) in zip(axes, models.items(), strict=True):

@@ -9,9 +9,11 @@ from torch import Tensor
 
 from helpers.style import EDGE, KEY, MASK, MASKED, OUTPUT, QUERY, VALUE, WEIGHT, as_text, ink, show, waits_for
 
+from ..masks import causal_mask
+
 __all__ = [
+    "causal_grids",
     "causal_steps",
-    "mask_grids",
     "mask_zoo",
     "masking_a_row",
     "padding_and_causal",
@@ -20,22 +22,14 @@ __all__ = [
 ]
 
 
-def mask_grids(named: dict[str, Tensor], labels: Sequence[str] | None = None, size: float = 2.0) -> None:
-    """Masks side by side: a row a query, a column a key, purple where attention is allowed."""
-    figure, axes = plt.subplots(1, len(named), figsize=(size * len(named) + 0.4, size + 0.7), squeeze=False)
-    for axis, (name, mask) in zip(axes[0], named.items(), strict=True):
-        _grid(axis, mask, name)
+def causal_grids(sizes: dict[str, tuple[int, int]], labels: Sequence[str], size: float = 2.0) -> None:
+    """Causal masks of n queries and m keys, side by side: rows are queries, columns keys; purple: may attend."""
+    figure, axes = plt.subplots(1, len(sizes), figsize=(size * len(sizes) + 0.4, size + 0.7), squeeze=False)
+    for axis, (name, (n, m)) in zip(axes[0], sizes.items(), strict=True):
+        _grid(axis, causal_mask(n, m), name)
         axis.set(xlabel="key", ylabel="query" if axis is axes[0, 0] else "")
-        if labels:
-            axis.set_xticks(
-                range(mask.shape[1]),
-                labels[-mask.shape[1] :],
-                rotation=45,
-                ha="right",
-                rotation_mode="anchor",
-                fontsize=8,
-            )
-            axis.set_yticks(range(mask.shape[0]), labels[-mask.shape[0] :], fontsize=8)
+        axis.set_xticks(range(m), labels[-m:], rotation=45, ha="right", rotation_mode="anchor", fontsize=8)
+        axis.set_yticks(range(n), labels[-n:], fontsize=8)
     show()
 
 
@@ -52,7 +46,7 @@ def _grid(axis, mask: Tensor, title: str) -> None:
 
 
 def masking_a_row(scores: Sequence[float], allowed: Sequence[bool]) -> None:
-    """One query's scores, the same with −∞, their powers and their shares: as bars, hidden keys in grey."""
+    """One query's scores, the same with −∞, their exponentials and their shares: as bars, hidden keys in gray."""
     scores, allowed = torch.tensor(scores), torch.tensor(allowed)
     hidden = scores.masked_fill(~allowed, -torch.inf)
     steps = {
@@ -110,7 +104,7 @@ def renormalising_error(
 
 @waits_for("causal_attention")
 def causal_steps(attention: Callable, words: Sequence[str], d: int = 8, seed: int = 1) -> None:
-    """Results of causal attention on drawn queries, keys and values: scores, weights, outputs, each to scale."""
+    """Results of causal attention on random queries, keys and values: scores, weights, outputs, each to scale."""
     generator = torch.Generator().manual_seed(seed)
     q, k, v = (1.5 * torch.randn(len(words), d, generator=generator) for _ in range(3))
     results = [torch.as_tensor(result) for result in attention(q, k, v[:, :3])]
@@ -136,7 +130,7 @@ def causal_steps(attention: Callable, words: Sequence[str], d: int = 8, seed: in
 
 
 def _scaled(axis, matrix: Tensor, hidden: Tensor, title: str, **scale) -> None:
-    """A matrix with its numbers and its scale of colours; hidden cells are grey, and say what stands in them."""
+    """A matrix with its numbers and its color scale; hidden cells are gray, and say what stands in them."""
     axis.imshow(hidden.float(), cmap=ListedColormap(["white", MASKED]), vmin=0, vmax=1)
     image = axis.imshow(matrix.masked_fill(hidden, torch.nan), **scale)
     for i, j in torch.cartesian_prod(*map(torch.arange, matrix.shape)).tolist():
@@ -176,7 +170,7 @@ def padding_and_causal(padding_mask: Callable, combine: Callable, lengths: Seque
 
 
 def shifted_rows(rows: dict[str, Sequence[Sequence[str]]]) -> None:
-    """Inputs above targets, position by position; ignored positions are grey."""
+    """Inputs above targets, position by position; ignored positions are gray."""
     figure, axes = plt.subplots(1, len(rows), figsize=(10, 1.6))
     for axis, (name, (inputs, targets)) in zip(axes, rows.items(), strict=True):
         for level, words, colour in ((1, inputs, QUERY), (0, targets, VALUE)):
@@ -203,7 +197,7 @@ def shifted_rows(rows: dict[str, Sequence[Sequence[str]]]) -> None:
 
 @waits_for("mask_zoo")
 def mask_zoo(made: dict[str, Callable[[], tuple[Tensor, int]]]) -> None:
-    """Every mask of the zoo on the same cells, with the pairs that its formula counts and those that are coloured."""
+    """Every mask of the zoo on the same cells, with the pairs that its formula counts and those that are colored."""
     drawn = {name: make() for name, make in made.items()}
     widest = max(mask.shape[1] for mask, _ in drawn.values())
     figure, axes = plt.subplots(2, 4, figsize=(10, 6.3))

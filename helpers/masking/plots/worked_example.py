@@ -23,7 +23,7 @@ def _film() -> str:
     flow = Flow()
     described = (
         f"“{' '.join(WORDS)}” through causal attention: the scores above the diagonal become minus infinity, so that "
-        "no word looks at a later one; the first word sees itself alone, the last one sees all."
+        "no word looks at a later one; the first word sees only itself, the last one sees all."
     )
     return film(flow.board.figure, flow.frame, range(len(flow.steps)), described, still=1)
 
@@ -76,14 +76,14 @@ class Flow:
         return said, {"masked": [self.hidden]}
 
     def _first(self) -> tuple[str, Marks]:
-        said = f"“{WORDS[0]}” sees itself alone. One weight, so it is 1, whatever the score; the others are e^−∞ = 0."
+        said = f"“{WORDS[0]}” sees only itself. One weight, so it is 1, whatever the score; the others are e^−∞ = 0."
         return said, {"masked": [0], "weights": [0]}
 
     def _second(self) -> tuple[str, Marks]:
         powers = self.masked[WORD, : WORD + 1].exp()
         listed = " + ".join(f"e^{number(score)}" for score in self.masked[WORD, : WORD + 1].tolist())
         said = (
-            f"“{WORDS[WORD]}” shares out among two words: {listed} = {powers.sum():.2f}. “{WORDS[0]}” had "
+            f"“{WORDS[WORD]}” divides 1 between two words: {listed} = {powers.sum():.2f}. “{WORDS[0]}” had "
             f"{self.free[WORD, 0]:.2f} and gets {powers[0]:.2f} / {powers.sum():.2f} = {self.weights[WORD, 0]:.2f}."
         )
         return said, {"masked": [WORD], "free": [WORD], "weights": [WORD]}
@@ -91,7 +91,7 @@ class Flow:
     def _all(self) -> tuple[str, Marks]:
         sums = {number(value) for value in self.weights.sum(-1).tolist()}
         return (
-            f"All rows. Each still sums to {' or '.join(sums)}: what was hidden is shared out among what may be seen.",
+            f"All rows. Each still sums to {' or '.join(sums)}: what was hidden is divided among what may be seen.",
             {},
         )
 

@@ -229,8 +229,8 @@ scan = Check(
         Behaviour(
             "made by the operator that was handed over",
             lambda seen: _depth(seen) >= math.ceil(math.log2(_n(seen))),
-            "The values are right, but they weren't made by the `operator` that was handed over, or not by it alone: "
-            "it counts its own nesting in the last column, and n elements can't be combined at less than ⌈log2 n⌉.",
+            "The values are right, but they weren't made by the `operator` that was handed over, or not only by it: it "
+            "counts its own nesting in the last column, and n elements can't be combined at a depth below ⌈log2 n⌉.",
         ),
         Behaviour(
             "depth about log2 n",

@@ -190,9 +190,9 @@ joined_chunks = Check(
     view=lambda output: output[:, :-1],  # in which call a row was made stands in the last column
     properties=[
         Property(
-            "the dtype of the workers' rows",
-            lambda output, task, *_: output.dtype == task(0, 1).dtype,
-            "The rows come in float64, and your output has another dtype: make it of the rows, or with "
+            "as precise as the workers' rows",
+            lambda output, task, *_: torch.promote_types(output.dtype, task(0, 1).dtype) == output.dtype,
+            "The rows come in float64, and your output is less precise: make it of the rows, or with "
             "`rows.new_empty(…)`.",
         )
     ],

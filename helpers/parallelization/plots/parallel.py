@@ -18,7 +18,7 @@ __all__ = ["score_table", "time_over_length", "worker_pool"]
 
 
 def score_table(n: int, m: int) -> None:
-    """The n × m scores: a token in a loop fills a row, number by number; a matrix product asks for all at once."""
+    """The n × m scores: a loop fills the row of one token, number by number; a matrix product makes all at once."""
     figure, axes = plt.subplots(1, 2, figsize=(8.5, 2.6))
     row = torch.full((n, m), float("nan"))
     row[1] = torch.arange(1, m + 1)
@@ -134,11 +134,11 @@ def _draw_pools(pools: list[int], runs: list[tuple]) -> None:
     axis.spines["left"].set_visible(False)
     axis.set(xlim=(0, 1.22 * alone), ylim=(y - 0.7, -0.9), xlabel="milliseconds since the pool was opened")
     axis.set_title(
-        "the same chunks (numbers) for more workers; pale: a worker that has nothing to do", fontsize=10, loc="left"
+        "the same chunks (numbers) for more workers; pale: a worker with nothing to do", fontsize=10, loc="left"
     )
     took = ", ".join(f"{1e3 * total:.0f} ms with {workers}" for workers, (_, total, _) in zip(pools, runs, strict=True))
     show(
-        f"Who worked on which chunk when, a row a worker, for pools of {', '.join(map(str, pools))}. The whole took "
+        f"Who worked on which chunk when, one row per worker, for pools of {', '.join(map(str, pools))}. It all took "
         f"{took}."
     )
 

@@ -36,7 +36,7 @@ def schedule(devices: int, batches: int) -> list[Job]:
 
 
 def pipeline_film(devices: int = 4, batches: int = 4) -> None:
-    """Which device works on which micro-batch, forward and backward; what is idle, what the first device keeps."""
+    """Which device works on which micro-batch, forward and backward; what is idle, and what device 1 keeps."""
     play(_film(devices, batches))
 
 
@@ -88,8 +88,8 @@ def _said(end: int, turn: int, jobs: list[Job], devices: int, batches: int) -> s
     idle = 1 - busy / (devices * end)
     if end == 3 * turn:
         return (
-            f"Done in {end} steps: {idle:.0%} of all device time was idle, as in the forward pass alone. Backward "
-            "takes twice as long, so its bubble is twice as long, too."
+            f"Done in {end} steps: {idle:.0%} of all device time was idle, just as in the forward pass. Backward takes "
+            "twice as long, so its bubble is twice as long as well."
         )
     way = "Forward (blue)" if end <= turn else "Backward (orange), the last micro-batch first"
     return (

@@ -73,7 +73,7 @@ def _said(now: int, rows: list[list[int]]) -> str:
     last = f"{rows[now - 1][-1 - reach]} + {rows[now - 1][-1]} = {rows[now][-1]}"
     said = (
         f"Round {now}: every number adds "
-        f"{f'the one {reach} places to its left' if reach > 1 else 'its left neighbour'}, all at once; the last is "
+        f"{f'the one {reach} places to its left' if reach > 1 else 'its left neighbor'}, all at once; the last is "
         f"{last}. A number covers up to {2 * reach} elements now, and {min(2 * reach, n)} of {n} are complete."
     )
     return said + (f" A chain would need {n - 1} rounds." if 2 * reach >= n else "")

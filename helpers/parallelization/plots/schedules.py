@@ -56,7 +56,7 @@ def _cells_in_order(needs: Callable, n: int, layers: int) -> Iterator[Cell]:
 
 
 def dependency_graphs(n: int = 5, layers: int = 3) -> None:
-    """Four models as grids of cells with an arrow for all that a cell reads: a still, then the same as a film."""
+    """Four models as grids of cells, with an arrow from every cell that a cell reads: a still, then a film."""
     grids = [(name, needs, own or layers) for name, (needs, own) in MODELS.items()]
     steps = [_earliest(needs, n, height) for _, needs, height in grids]
     figure, axes = plt.subplots(2, 2, figsize=(9.5, 6.2))
@@ -152,7 +152,7 @@ def _said(now: int, grids: list, steps: list[dict[Cell, int]]) -> str:
 
 @waits_for("layers_in_sequence")
 def schedules(answers: dict[str, Callable[[int, int], Tensor]], layers: int, n: int) -> None:
-    """Each schedule as a grid with its step numbers, and below it how many cells run together in every step."""
+    """Each schedule as a grid of step numbers, and below it how many cells run together in each step."""
     grids = {name: answer(layers, n) for name, answer in answers.items()}
     figure, axes = plt.subplots(2, len(grids), figsize=(10.5, 4.6), height_ratios=[1.3, 1])
     for (above, below), (name, grid) in zip(axes.T, grids.items(), strict=True):
@@ -191,7 +191,7 @@ def pipeline_charts(layers: int, micro_batches: Sequence[int]) -> None:
 
 @waits_for("pipeline_steps")
 def idle_share(pipeline: Callable[[int, int], tuple[int, float]], layers: Sequence[int] = (2, 4, 8, 16)) -> None:
-    """The idle share of a pipeline over the number of micro-batches, a line for each number of devices."""
+    """The idle share of a pipeline over the number of micro-batches, one line per number of devices."""
     batches = [1, 2, 4, 8, 16, 32, 64, 128]
     figure, axis = plt.subplots(figsize=(7, 2.8))
     for index, devices in enumerate(layers):
