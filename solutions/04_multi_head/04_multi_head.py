@@ -101,7 +101,8 @@ check.split_heads(split_heads, points=1, cases=hidden.split_heads)
 #
 # When the heads are done, their outputs are put side by side again: $(b, h, n, d_h) \to (b, n, h \cdot d_h)$.
 #
-# To test only that `merge_heads(split_heads(x, h))` is `x` would not be enough: two wrong views undo each other as well.
+# To test only that `merge_heads(split_heads(x, h))` is `x` would not be enough: two wrong views undo each other as
+# well.
 
 # %% nbgrader={"grade": false, "grade_id": "merge_heads", "locked": false, "schema_version": 3, "solution": true}
 def merge_heads(x: Float[Tensor, "b h n d_h"]) -> Float[Tensor, "b n d"]:
@@ -292,8 +293,8 @@ class MultiHeadAttention(nn.Module):
 #
 # - A weight and a bias are loaded for each of `w_q`, `w_k`, `w_v`, `w_o`. The layer has no other parameters or saved
 #   buffers. (`nn.Linear` stores its weight as (out, in): call the module, and you need not think of that.)
-# - $h$ divides $d$. With and without a memory; no mask, $(n, m)$ or $(b, n, m)$. By chance $n$ may be $b$: the number of
-#   axes tells the two apart. Each row allows at least one key (3.3 has the empty rows).
+# - $h$ divides $d$. With and without a memory; no mask, $(n, m)$ or $(b, n, m)$. By chance $n$ may be $b$: the number
+#   of axes tells the two apart. Each row allows at least one key (3.3 has the empty rows).
 # - A layer is called again with another mask, memory or weights: keep nothing of a call in `self`.
 # - float32 and float64. Scores may be in the hundreds, rows may lie far apart, and a hidden key may have the largest
 #   score.
@@ -409,7 +410,7 @@ plots.heads_learned(losses, 7 / 16 * math.log(2), maps)
 #
 # Also right for the second half: with unequal shares the larger one can be read, but what is read of the smaller one is
 # always outvoted by the larger. Accept: "the averaged output mixes both and can't be unmixed". "More heads have more
-# parameters" is wrong and earns nothing. (The claim needs both: attention by place alone, and an answer that is linear
+# parameters" is wrong and earns nothing. (The claim needs both: attention only by place, and an answer that is linear
 # in the output. A head that looks at tokens too can solve this task.)
 # <!-- END MARK SCHEME -->
 
@@ -881,7 +882,7 @@ plots.completion(circuit, numbers("^BADCB"), NAMES, steps=5)
 # It goes on with the pattern *BADC*, *BADC*, though no weight in it knows *B* from *A*. It copies by *place*, not by
 # knowledge. A single layer can't do that: the key must say what stood *before* it, and somebody has to write that down
 # first. Olsson et al. (2022) found heads that do the same in trained models, and saw them appear at the moment when
-# these models learn to use long contexts. The resting place is real too: trained models put unused attention on the
+# these models learn to use long contexts. The resting place is also real: trained models put unused attention on the
 # first token (Xiao et al., 2023).
 # </details>
 
@@ -889,8 +890,8 @@ plots.completion(circuit, numbers("^BADCB"), NAMES, steps=5)
 # ## 4.11 A slope for every head  ●●○ · 15 min · 1 point
 #
 # The heads of 4.10 knew positions because the stream had columns for them. There is a shorter way: tell the *scores*
-# how far away a key is. **ALiBi** (attention with linear biases; Press et al., 2022, section 3) counts the heads from 1,
-# and in head $k$ it adds to the score of query $i$ and key $j$
+# how far away a key is. **ALiBi** (attention with linear biases; Press et al., 2022, section 3) counts the heads from
+# 1, and in head $k$ it adds to the score of query $i$ and key $j$
 #
 # $$-\,m_k\,(i - j), \qquad m_k = 2^{-8k/h}, \quad k = 1, \dots, h$$
 #
@@ -950,17 +951,17 @@ plots.alibi_reach(alibi_bias, n=64, heads=(1, 4, 8), h=8)
 # <details><summary>What you should see</summary>
 #
 # The maps show $e^{\text{bias}}$: the factor by which the softmax multiplies every weight. With equal scores a weight
-# falls by the factor $e^{-m_k}$ with each step back: head 1 gives 39 % to its own token and reaches a handful of others,
-# head 8 spreads over all 64. (Half of the weight of its own token is left $256 \ln 2 = 177$ tokens back.) Nothing here
-# depends on where a token stands, only on distances. Press et al. report that models trained on short sequences kept
-# their quality on longer ones.
+# falls by the factor $e^{-m_k}$ with each step back: head 1 gives 39 % to its own token and reaches a handful of
+# others, head 8 spreads over all 64. (Half of the weight of its own token is left $256 \ln 2 = 177$ tokens back.)
+# Nothing here depends on where a token stands, only on distances. Press et al. report that models trained on short
+# sequences kept their quality on longer ones.
 # </details>
 
 # %% [markdown]
 # ## What you guessed, and what came out
 #
-# Nothing here is graded, and nothing happens if a guess is missing. A wrong guess is the more useful kind: it leaves you
-# something to explain.
+# Nothing here is graded, and nothing happens if a guess is missing. A wrong guess is the more useful kind: it leaves
+# you something to explain.
 
 # %%
 from helpers.measuring.guesses import guesses
@@ -979,7 +980,8 @@ guesses({
 # - **Multi-head attention** is four projections around one batched attention. Scale by $\sqrt{d_h}$, give the mask an
 #   axis for the heads, take keys and values from the memory.
 # - With $d_h = d/h$ the number of heads appears neither in the parameters nor in the FLOPs.
-# - The output is a **sum over heads**: each adds its part, and one layer's heads can read what an earlier layer's wrote.
+# - The output is a **sum over heads**: each adds its part, and one layer's heads can read what an earlier layer's
+#   wrote.
 # - **Grouped-query attention** keeps the queries and shares the keys and values.
 # - A **bias** on the scores that falls with the distance gives a layer a sense of place, without a single parameter.
 #

@@ -232,8 +232,8 @@ check.shift_is_rotation(shift_rotation, points=1, cases=hidden.shift_is_rotation
 # Added to the tokens, positions mix with meanings, and the model must learn to keep the two apart. **RoPE** (Su et
 # al., 2021) does it another way: *turn* the query at position $t$ by $t\theta_i$, pair by pair, and the key at position
 # $s$ by $s\theta_i$. In the dot product only the difference of the angles is left: with $R_t$ for the turn of a row by
-# position $t$, $(q R_t)(k R_s)^\top = q R_t R_s^\top k^\top = q R_{t-s}\, k^\top$. So the score depends only on the words
-# and on the distance $t - s$. Values are not turned. They are what is handed over.
+# position $t$, $(q R_t)(k R_s)^\top = q R_t R_s^\top k^\top = q R_{t-s}\, k^\top$. So the score depends only on the
+# words and on the distance $t - s$. Values are not turned. They are what is handed over.
 #
 # For a pair of neighboring features $(x_{2i}, x_{2i+1})$ at position $t$, with $\varphi = t\,\theta_i$ (equation 34 of
 # the paper):
@@ -292,8 +292,8 @@ def rotary_embedding(
 # <details><summary>What exactly is checked</summary>
 #
 # - Positions in any order, with gaps, up to 40,000 and more. Any even $d$, other bases than 10,000.
-# - `positions` is one list $(n)$ for all, or has as many batch axes as `x`, each as long as that of `x` or of size 1 (the
-#   `#`): $(b, 1, n)$ beside $(b, h, n, d)$ is one list per sequence, for all its heads.
+# - `positions` is one list $(n)$ for all, or has as many batch axes as `x`, each as long as that of `x` or of size 1
+#   (the `#`): $(b, 1, n)$ beside $(b, h, n, d)$ is one list per sequence, for all its heads.
 # - The output has exactly the dtype of `x`: float32, float64 or bfloat16.
 # - float32 is enough for the angles, 16 bits are not. But `x` itself keeps its digits: don't cut a float64 row to
 #   float32, as `x.float()` in LLaMA's code would.
@@ -630,12 +630,12 @@ class MLP(nn.Module):
 #    The head is **tied** (Press & Wolf, 2017), and training moves the table from both sides.
 #
 # Why $\sqrt d$? As a head, the table wants rows of length about 1, so that scores are of size 1. As input, features
-# should be of size 1, and a row of $d$ such numbers has length $\sqrt d$ (Vaswani et al., 2017, section 3.4). So draw the
-# table with standard deviation $1/\sqrt d$. (`nn.Embedding` draws it with 1: on the stories of 5.15 the first loss would
-# be about 50 instead of 6.)
+# should be of size 1, and a row of $d$ such numbers has length $\sqrt d$ (Vaswani et al., 2017, section 3.4). So draw
+# the table with standard deviation $1/\sqrt d$. (`nn.Embedding` draws it with 1: on the stories of 5.15 the first loss
+# would be about 50 instead of 6.)
 #
-# Call the parts `embedding`, `blocks`, `norm`, and in each block `norm_1`, `attention`, `norm_2`, `mlp`: the check loads
-# its weights under these names. `nn.LayerNorm` is fine. Return logits for all positions.
+# Call the parts `embedding`, `blocks`, `norm`, and in each block `norm_1`, `attention`, `norm_2`, `mlp`: the check
+# loads its weights under these names. `nn.LayerNorm` is fine. Return logits for all positions.
 #
 # Then count. `lm_parameters` gives the number of trained numbers in such a model. With `bias=True` all matrices of the
 # blocks have biases ($4d$ wide inside the MLP, $d$ elsewhere). With `context > 0` there is a table of as many learned
@@ -721,7 +721,8 @@ def lm_parameters(
 # - No other trained numbers. The head may be an `nn.Linear` without a bias whose weight *is* the table.
 # - Every token is a word like any other: no row of the table is kept at zero (`padding_idx`) or cut (`max_norm`). How
 #   else the table begins isn't checked.
-# - `rotate` reaches each block's attention. Logits $(b, n, v)$ for all positions, no probabilities. float32 and float64.
+# - `rotate` reaches each block's attention. Logits $(b, n, v)$ for all positions, no probabilities. float32 and
+#   float64.
 # - Gradients reach the table as input and as head, and come back through a block: write into no tensor that a norm has
 #   read (no `x += …`). Dropout isn't asked for.
 # - `lm_parameters` is exact, with and without biases and learned positions. A LayerNorm always has gain and bias.
@@ -735,8 +736,9 @@ check.DecoderLM(DecoderLM, lm_parameters, points=3, cases=hidden.DecoderLM)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# `lm_parameters(50_257, 768, 12, context=1024, bias=True)` is GPT-2 small. It has 124,439,808 parameters, as the released
-# weights do. (The paper's table 2 says 117 million, which its authors later corrected in the README of their code.)
+# `lm_parameters(50_257, 768, 12, context=1024, bias=True)` is GPT-2 small. It has 124,439,808 parameters, as the
+# released weights do. (The paper's table 2 says 117 million, which its authors later corrected in the README of their
+# code.)
 
 # %% [markdown]
 # ## 5.12 What is trained?  ●○○ · 3 min · 1 point
@@ -776,8 +778,8 @@ check.what_is_trained(what_is_trained, points=1, cases=hidden.what_is_trained)
 #
 # Row $i$ of the logits says what the model expects *after* token $i$. So its target is token $i + 1$: `tokens` are both
 # inputs and, moved by one, targets. The loss is the mean of $-\log p(\text{target})$ over all pairs of real tokens.
-# ($e^{\text{loss}}$ is called perplexity.) Texts in a batch are padded at the end: text $r$ has `lengths[r]` real tokens.
-# You may use `F.cross_entropy`; in unit 03 you wrote it yourself.
+# ($e^{\text{loss}}$ is called perplexity.) Texts in a batch are padded at the end: text $r$ has `lengths[r]` real
+# tokens. You may use `F.cross_entropy`; in unit 03 you wrote it yourself.
 #
 # **By hand.** One text of 3 real tokens and 2 of padding: two predictions, token 1 from row 0 and token 2 from row 1.
 # If the model gives them probabilities ½ and ¼, the loss is $(\ln 2 + \ln 4)/2 = 1.04$.
@@ -802,8 +804,8 @@ def next_token_loss(
 # </details>
 # <details><summary>Hint 2: padding</summary>
 #
-# −100 among the targets is what `F.cross_entropy` leaves out, both of the sum and of the mean. Beware: `tokens[:, 1:]` is
-# a view, and `targets[…] = -100` would write into the tokens. `masked_fill` makes a new tensor.
+# −100 among the targets is what `F.cross_entropy` leaves out, both of the sum and of the mean. Beware: `tokens[:, 1:]`
+# is a view, and `targets[…] = -100` would write into the tokens. `masked_fill` makes a new tensor.
 # </details>
 # <details><summary>What exactly is checked</summary>
 #
@@ -1117,8 +1119,8 @@ def generate(
 # </details>
 # <details><summary>What exactly is checked</summary>
 #
-# - Probabilities: any number of batch axes, each row with cuts of its own. They are floats, even at $T = 0$. There, too,
-#   cuts may be given, which never take the likeliest away, and two logits may be as near as 0.00001.
+# - Probabilities: any number of batch axes, each row with cuts of its own. They are floats, even at $T = 0$. There,
+#   too, cuts may be given, which never take the likeliest away, and two logits may be as near as 0.00001.
 # - $1 \le k \le v$ and $0 < p \le 1$, where 1 cuts nothing but what rounding loses. At least one token always stays. No
 #   two logits of a row are equal, and no sum lies so near to $p$ that rounding decides.
 # - $T$ from 0.01 to 80; logits may be in the hundreds or near −1000.
@@ -1191,9 +1193,9 @@ plots.trained_heads()
 # replaced by a mask token, 10 % by another token, and 10 % stay as they are. Why not all masked? When the model is
 # used, there is no mask token. And a model that may be asked about any word must keep something about every word.
 #
-# The random numbers come as an argument, one in [0, 1) for each token. With `chance` < 0.15 a real token is picked; with
-# < 0.12 it is masked, from 0.12 to 0.135 it becomes `other`, from 0.135 on it stays. Padding (`real` is False) is never
-# picked. Targets are the original tokens where picked, −100 elsewhere.
+# The random numbers come as an argument, one in [0, 1) for each token. With `chance` < 0.15 a real token is picked;
+# with `chance` < 0.12 it is masked, from 0.12 to 0.135 it becomes `other`, from 0.135 on it stays. Padding (`real` is
+# False) is never picked. Targets are the original tokens where picked, −100 elsewhere.
 #
 # **By hand.** Tokens 7, 8, 9, 5 with chances 0.5, 0.1, 0.13, 0.14, other 20, 21, 22, 23, mask token 1: inputs 7, 1, 22,
 # 5, targets −100, 8, 9, 5.
@@ -1259,8 +1261,8 @@ check.masked_lm_objective(masked_lm_objective, points=2, cases=hidden.masked_lm_
 # %% [markdown]
 # ## What you guessed, and what came out
 #
-# Nothing here is graded, and nothing happens if a guess is missing. A wrong guess is the more useful kind: it leaves you
-# something to explain.
+# Nothing here is graded, and nothing happens if a guess is missing. A wrong guess is the more useful kind: it leaves
+# you something to explain.
 
 # %%
 from helpers.measuring.guesses import guesses
