@@ -1,4 +1,8 @@
-"""The same model with one thing taken out: what attention, positions and residual connections are each good for."""
+"""The same model with one thing taken out: what attention, positions and residual connections are each good for. And
+the student's own in its place, where that one is right."""
+
+import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -49,6 +53,31 @@ def story_model(seed: int, without: str = "") -> DecoderLM:
 def rates(steps: int = STEPS, warm_up: int = WARM_UP, peak: float = PEAK) -> list[float]:
     """The learning rate of every step."""
     return [learning_rate(step, steps, warm_up, peak, peak / 10) for step in range(steps)]
+
+
+def own_rates(rate: Callable, steps: int = STEPS) -> list[float] | None:
+    """The student's `rate` of every step, if it is right."""
+    wanted = rates(steps)
+    try:
+        found = [float(rate(step, steps, WARM_UP, PEAK, PEAK / 10)) for step in range(steps)]
+    except Exception:  # not written, or not right yet
+        return None
+    return found if all(map(math.isclose, found, wanted)) else None
+
+
+def own_model(make: Callable, rotate: Callable, seed: int, device: str) -> nn.Module | None:
+    """The student's model with the first weights of `story_model`, if it then says what that one says, and learns."""
+    tokens, _ = next(stories(2, seed, device))
+    course = story_model(seed).to(device)
+    try:
+        model = make(STORIES.vocabulary, STORIES.d, STORIES.h, STORIES.layers, rotate).to(device)
+        model.load_state_dict(course.state_dict(), strict=False)
+        logits = model.eval()(tokens)
+        torch.autograd.grad(logits.logsumexp(-1).sum(), list(model.parameters()))
+        same = torch.allclose(logits, course(tokens), rtol=1e-3, atol=1e-3)
+    except Exception:  # not written, or not right yet
+        return None
+    return model.train() if same else None
 
 
 def trained(seed: int, without: str = "", steps: int = STEPS, watch=None) -> tuple[DecoderLM, list[float]]:

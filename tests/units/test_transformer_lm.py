@@ -14,6 +14,7 @@ from helpers import check, plots
 from helpers.sections import heading
 from helpers.style import EDGE, WEIGHT
 from helpers.transformer_lm import ablations, grammar, layers, masked_lm, positions, pytorch_weights, sampling, training
+from helpers.transformer_lm.checks.decoder_lm import OutOfTraining, lm, own_head, tied_weight
 from helpers.transformer_lm.plots import model_map
 from helpers.transformer_lm.plots import training as training_plots
 from helpers.transformer_lm.transformer import GPT2_SMALL, Block, Config, DecoderLM, lm_parameters
@@ -266,6 +267,38 @@ def test_batches_are_shifted_and_padded():
 def test_models_for_the_stories_run_whole_and_in_part(without):
     inputs, targets = grammar.batch(3, random.Random(0))
     assert ablations.story_model(0, without)(inputs).shape == (*targets.shape, 57)
+
+
+@pytest.mark.parametrize(
+    ("model", "right"),
+    [
+        (lm(), True),
+        (own_head(tied=tied_weight), True),
+        (own_head(), False),
+        (lm(scaled=lambda model, x: x), False),
+        (OutOfTraining, False),
+        (lambda *_: unsolved(), False),
+    ],
+)
+def test_a_students_model_is_trained_if_it_says_what_the_courses_says(model, right):
+    assert (ablations.own_model(model, positions.rotary_embedding, 2, "cpu") is not None) is right
+
+
+def test_a_students_schedule_is_used_if_it_is_right():
+    assert ablations.own_rates(training.learning_rate, 60) == ablations.rates(60)
+    assert ablations.own_rates(lambda *_: 0.1, 60) is ablations.own_rates(unsolved, 60) is None
+
+
+def test_a_students_model_learns_like_the_courses(monkeypatch, capsys):
+    for kept in ("_TRAINED", "_CURVES", "_MEASURED"):
+        monkeypatch.setattr(training_plots, kept, {})
+    own = positions.rotary_embedding, training.learning_rate
+    plots.train_on_stories(training.train, lm(), *own, steps=3)
+    assert "Trained with your own train, DecoderLM, learning_rate.\n" in capsys.readouterr().out
+    losses = training_plots._CURVES["whole"]
+    plots.train_on_stories(training.train, OutOfTraining, *own, steps=3)
+    assert "this device: DecoderLM (5.11)." in capsys.readouterr().out
+    assert training_plots._CURVES["whole"] == pytest.approx(losses, rel=1e-4)
 
 
 # ------------------------------------------------------------------------------------------------------------ writing

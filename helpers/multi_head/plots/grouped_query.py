@@ -31,7 +31,7 @@ def shared_heads(h: int, groups: Sequence[int], names: Sequence[str]) -> None:
 
 
 def cache_per_token(heads: dict[str, int], d_h: int) -> None:
-    """Bars: how many numbers a layer keeps of each token, key and value in every key/value head of width d_h."""
+    """Bars: how many numbers a layer keeps per token, key and value in every key/value head of width d_h."""
     figure, axis = plt.subplots(figsize=(9.5, 0.6 * len(heads) + 1))
     most = 2 * d_h * max(heads.values())
     for row, h_kv in enumerate(heads.values()):
@@ -44,7 +44,7 @@ def cache_per_token(heads: dict[str, int], d_h: int) -> None:
         axis.text(middle * most, 0, name, ha="center", va="center", fontsize=9.5, color=ink(colour))
     axis.set_yticks(range(len(heads)), heads)
     axis.tick_params(axis="y", length=0)
-    axis.set(xlim=(0, 1.33 * most), ylim=(len(heads) - 0.55, -0.5), xlabel="numbers that one layer keeps of each token")
+    axis.set(xlim=(0, 1.33 * most), ylim=(len(heads) - 0.55, -0.5), xlabel="numbers that one layer keeps per token")
     axis.set_xticks(
         [0, most // 4, most // 2, 3 * most // 4, most],
         [f"{kept:,}" for kept in (0, most // 4, most // 2, 3 * most // 4, most)],

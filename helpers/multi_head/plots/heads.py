@@ -15,7 +15,7 @@ TOKENS = (QUERY, KEY, VALUE, WEIGHT)
 
 
 def heads_cut(n: int, d: int, h: int) -> None:
-    """The features of n tokens, cut into h heads rightly, and by a view without a transpose. One colour a token."""
+    """The features of n tokens, cut into h heads correctly, and by a view without a transpose. One color per token."""
     cells = [[(token, feature) for feature in range(d)] for token in range(n)]
     flat, d_h = sum(cells, []), d // h
     right = [[row[head * d_h : (head + 1) * d_h] for row in cells] for head in range(h)]
@@ -23,7 +23,7 @@ def heads_cut(n: int, d: int, h: int) -> None:
     figure, axes = plt.subplots(
         1, 3, figsize=(10, 2.7), width_ratios=[d + 0.8, h * (d_h + 0.3) + 0.8, h * (d_h + 0.3) + 0.8]
     )
-    titles = f"x: {n} tokens × {d} features", f"{h} heads, split", f"{h} heads, by a view alone"
+    titles = f"x: {n} tokens × {d} features", f"{h} heads, split", f"{h} heads, by only a view"
     for axis, blocks, title in zip(axes, ([cells], right, view), titles, strict=True):
         for number, block in enumerate(blocks):
             _cells(axis, block, number * (d_h + 0.3), f"head {number}" if len(blocks) > 1 else "")
@@ -50,7 +50,7 @@ def _cells(axis, block: list, x: float, name: str) -> None:
 
 
 def head_maps(weights: Tensor, names: Sequence[str], words: Sequence[str] = ()) -> None:
-    """What each head looks at: one map a head, a row a query, a column a key."""
+    """What each head looks at: one map per head, one row per query, one column per key."""
     figure, axes = plt.subplots(1, len(weights), figsize=(3.1 * len(weights), 3.1), squeeze=False)
     for axis, head, name in zip(axes[0], weights, names, strict=True):
         heatmap(axis, head.detach(), name, rows="query" if axis is axes[0, 0] else "", columns="key", vmin=0, vmax=1)

@@ -63,7 +63,7 @@ def _worded(axis, weights, words: Sequence[str], title: str) -> None:
 
 @waits_for("two_hand_made_heads")
 def completion(circuit: Callable, prompt: Tensor, names: Sequence[str], steps: int) -> None:
-    """The circuit writes: a line a step, with the token that it looks at (arc) and the token that it adds (green)."""
+    """The circuit writes, one line per step: the token that it looks at (arc) and the token that it adds (green)."""
     tokens = prompt.tolist()
     figure, axis = plt.subplots(figsize=(9, 0.85 * steps + 0.3))
     for step in range(steps):

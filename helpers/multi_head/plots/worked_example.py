@@ -17,7 +17,7 @@ WORD, WHAT, WHO = WORDS.index("drink"), WORDS.index("milk"), WORDS.index("cats")
 
 
 def two_heads_flow() -> None:
-    """The sentence of 2.5 through a layer with two heads, a film: the cut, a map a head, heads side by side, W_O."""
+    """The sentence of 2.5 through a layer with two heads, a film: the cut, a map per head, heads side by side, W_O."""
     play(_film())
 
 
@@ -84,7 +84,7 @@ class Flow:
 
     def _whole(self) -> tuple[str, Marks]:
         said = (
-            f"One product makes four numbers a word: the query of “{WORDS[WORD]}” is "
+            f"One product makes four numbers per word: the query of “{WORDS[WORD]}” is "
             f"{numbers(self.q[:, WORD].flatten())}."
         )
         return said, {"q0": [WORD], "q1": [WORD]}
@@ -112,7 +112,7 @@ class Flow:
 
     def _together(self) -> tuple[str, Marks]:
         said = (
-            "Each head mixes its own values. Side by side they are four numbers a word again: "
+            "Each head mixes its own values. Side by side they are four numbers per word again: "
             f"{numbers(self.side_by_side[WORD])}."
         )
         return said, {"w0": [WORD], "w1": [WORD], "h0": [WORD], "h1": [WORD]}

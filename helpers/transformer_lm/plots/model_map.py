@@ -131,5 +131,5 @@ def _around(axis: Axes) -> None:
         lw=1.3,
     )
     axis.add_patch(back)
-    writing = f"writing {_number('generate')}: one word is drawn, and comes back as input"
+    writing = f"writing {_number('generate')}: one word is drawn and comes back as input"
     axis.text(6.3, 0.12, writing, ha="center", va="center", fontsize=9.5, color=OUTPUT)

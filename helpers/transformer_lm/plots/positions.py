@@ -12,7 +12,7 @@ __all__ = ["clocks", "position_maps", "rotary_scores"]
 
 @waits_for("binary_positions", "sinusoidal_positions")
 def position_maps(binary: Callable, sinusoidal: Callable, n: int = 48) -> None:
-    """Both tables as maps: a row is a position."""
+    """Both tables as maps: one row per position."""
     figure, axes = plt.subplots(1, 2, figsize=(9, 4), width_ratios=[1, 3])
     heatmap(axes[0], torch.as_tensor(binary(n, 6)), "binary, d = 6", rows="position", columns="column", cmap="Greys")
     image = heatmap(

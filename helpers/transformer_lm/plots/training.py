@@ -11,10 +11,11 @@ from matplotlib.patches import Arc
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
+from helpers.sections import heading
 from helpers.style import EDGE, KEY, OUTPUT, QUERY, WEIGHT, as_text, show, waits_for
 
 from .. import grammar
-from ..ablations import SIZE, STEPS, STORIES, rates, story_model
+from ..ablations import SIZE, STEPS, STORIES, own_model, own_rates, rates, story_model
 from ..positions import rotary_embedding
 from ..training import held_out_by_kind, losses_by_kind, stories
 
@@ -33,7 +34,7 @@ def story_examples(count: int = 4, seed: int = 1) -> None:
         print(_paragraph(" ".join(grammar.story(chance))))
     nats, tokens = grammar.expected_nats_and_tokens()
     print(
-        f"\nOn average {tokens:.1f} tokens and {nats:.1f} nats of chance a story: {nats / tokens:.3f} nats per token."
+        f"\nOn average {tokens:.1f} tokens and {nats:.1f} nats of chance per story: {nats / tokens:.3f} nats per token."
     )
 
 
@@ -43,15 +44,27 @@ def _paragraph(text: str, indent: str = "") -> str:
 
 
 @waits_for("train")
-def train_on_stories(train: Callable, steps: int = STEPS, seed: int = 2, without: str = "") -> None:
-    """Train the course's model with the student's loop, draw its loss as it falls, and keep it for the pictures below.
+def train_on_stories(
+    train: Callable,
+    model: Callable | None = None,
+    rotate: Callable | None = None,
+    rate: Callable | None = None,
+    *,
+    steps: int = STEPS,
+    seed: int = 2,
+    without: str = "",
+) -> None:
+    """Train a model with the student's loop, draw its loss as it falls, and keep it for the pictures below.
 
-    without: "attention", "positions" or "residuals": the model without that part, which is not kept. What this kernel
-    has trained before is shown beside it: the curve of the whole model, and the losses of all.
+    model, rotate, rate: the student's own. What is wrong or missing is the course's, and a line says so.
+    without: "attention", "positions" or "residuals": the course's model without that part, which is not kept. What this
+    kernel has trained before is shown beside it: the curve of the whole model, and the losses of all.
     """
     device = "cuda" if torch.cuda.is_available() else "cpu"
     name = f"without {without}" if without else WHOLE
-    model = story_model(seed, without).to(device)
+    own = own_model(model, rotate, seed, device) if model and rotate and not without else None
+    own_schedule = own_rates(rate, steps) if rate else None
+    learner, schedule = own or story_model(seed, without).to(device), own_schedule or rates(steps)
     _CURVES[name] = losses = []
     with tqdm(total=steps, desc=f"training on the {'GPU' if device == 'cuda' else 'CPU'}") as bar, _Live(name) as live:
 
@@ -61,11 +74,25 @@ def train_on_stories(train: Callable, steps: int = STEPS, seed: int = 2, without
             if len(losses) % DRAW_EVERY == 0:
                 live.show(steps)
 
-        train(stories(SIZE, seed, device), rates(steps), 0.1, 1.0, model, watch)
-    _MEASURED[name] = held_out_by_kind(model)
+        train(stories(SIZE, seed, device), schedule, 0.1, 1.0, learner, watch)
+    kept = story_model(seed, without).to(device)
+    kept.load_state_dict(learner.state_dict(), strict=False)  # a student's model may have its head under another name
+    if model and not without:
+        print(_whose({"train": True, "DecoderLM": own is not None, "learning_rate": own_schedule is not None}))
+    _MEASURED[name] = held_out_by_kind(kept)
     print(losses_by_kind(_MEASURED))
     if not without:
-        _TRAINED["model"] = model.cpu().eval()
+        _TRAINED["model"] = kept.cpu().eval()
+
+
+def _whose(parts: dict[str, bool]) -> str:
+    """Which exercises' answers are the student's own in this training."""
+    yours, missing = ([name for name, own in parts.items() if own is wanted] for wanted in (True, False))
+    said = f"Trained with your own {', '.join(yours)}."
+    if missing:
+        numbers = ", ".join(f"{name} ({heading(name).partition(' ')[0]})" for name in missing)
+        said += f" The course's, because yours isn't right yet or doesn't run on this device: {numbers}."
+    return said + "\n"
 
 
 WHOLE = "whole"
@@ -108,8 +135,8 @@ class _Live:
 
 
 def _smooth(losses: list[float]) -> list[float]:
-    """The mean of each loss and its SMOOTH − 1 neighbours, half on each side, or as many as there are: with those
-    before it alone the curve would lag behind."""
+    """The mean of each loss and its SMOOTH − 1 neighbors, half on each side, or as many as there are: with only those
+    before it the curve would lag behind."""
     half = SMOOTH // 2
     return [sum(part) / len(part) for i in range(len(losses)) for part in [losses[max(0, i - half) : i + half + 1]]]
 
@@ -167,8 +194,8 @@ def trained_heads(story: str = "") -> None:
         title = f"{place}: mean weight {found.max():.2f} (layer {layer}, head {head})"
         axis.set_title(title, fontsize=11, loc="left", pad=4)
     said = (
-        "An arc leads from a word back to one that it looks at; the darker, the more weight. In colour: the "
-        "places of the title (blue looks at orange). Grey: the rest, from 0.1 on."
+        "An arc leads from a word back to one that it looks at; the darker, the more weight. In color: the "
+        "places of the title (blue looks at orange). Gray: the rest, from 0.1 on."
     )
     figure.suptitle(said, fontsize=9.5, x=0.01, ha="left", color=OUTPUT)
     plt.tight_layout(rect=(0, 0, 1, 0.995), h_pad=1.2)
