@@ -9,8 +9,8 @@
 # %% [markdown]
 # # 02 · Queries, keys and values
 #
-# Attention is a lookup that is allowed to hesitate. A query asks. Every key answers a little, and the values are blended
-# in proportion to the answers. Everything else in this course is built from that one step.
+# Attention is a lookup that is allowed to hesitate. A query asks. Every key answers a little, and the values are
+# blended in proportion to the answers. Everything else in this course is built from that one step.
 #
 # **After this unit you can**
 # - write a softmax that never overflows, and say what it does to scores;
@@ -1049,8 +1049,8 @@ plots.two_explanations(same_output_other_weights, torch.softmax(torch.randn(8), 
 # %% [markdown]
 # ## What you guessed, and what came out
 #
-# Nothing here is graded, and nothing happens if a guess is missing. A wrong guess is the more useful kind: it leaves you
-# something to explain.
+# Nothing here is graded, and nothing happens if a guess is missing. A wrong guess is the more useful kind: it leaves
+# you something to explain.
 
 # %%
 from helpers.measuring.guesses import guesses
