@@ -476,8 +476,8 @@ plots.schedules({
 # %% [markdown]
 # ## 1.5 Passes through the model  ●○○ · 3 min · 1 point
 #
-# (If you have time: 1.3 has nearly given the answers away.) A **forward pass** is one run through all layers, on as many
-# tokens as are known. A language model learns to predict each next token from those before it.
+# (If you have time: 1.3 has nearly given the answers away.) A **forward pass** is one run through all layers, on as
+# many tokens as are known. A language model learns to predict each next token from those before it.
 #
 # In training the text is known. Position $t$ is given the *true* tokens up to $t$, whatever the model would have said
 # there: this is called **teacher forcing**. When the model writes, its own words are the inputs.
