@@ -954,8 +954,9 @@ check.triton_rows(scale_rows, points=2, cases=hidden.triton_rows)
 # | `m_new[..., None]` | `m_new[:, None]` |
 # | `out[..., i : i + block_q, :] = o` | `tl.store(OUT + …, o, mask=…)`, which rounds `o` to the dtype of `OUT` |
 #
-# (`"ieee"` asks for full float32. GPUs would otherwise round the operands to 10 bits after the point. `BLOCK_D` is at
-# least 16 because `tl.dot` takes nothing narrower.)
+# (`"ieee"` asks for full float32. GPUs would otherwise round the operands to 10 bits after the point. `tl.dot` wants
+# both operands in one dtype, such as `p.to(v.dtype)` and `v`, and no side shorter than 16: so `BLOCK_D` is at least
+# 16.)
 #
 # The kernel has **five holes**, and nothing runs before all are filled. The tile of queries is loaded for you, as a
 # pattern.
