@@ -10,6 +10,7 @@ PAGES = [
     "CONTRIBUTING.md",
     "SECURITY.md",
     "docs/GUIDE.md",
+    "docs/TEACHING.md",
     "autograder/README.md",
     "autograder/judge/README.md",
 ]

@@ -10,11 +10,11 @@
 # # 09 · Flash attention
 #
 # Attention makes a table of $n \times n$ scores, uses it once and throws it away. For a long text that table is far
-# larger than everything else in the layer. A GPU computes it faster than it can write it down and read it back. Flash
-# attention (Dao et al., 2022) never writes it down. It computes the same output in a better order.
+# larger than everything else in the layer, and a GPU computes it faster than it can write it down and read it back.
+# Flash attention (Dao et al., 2022) never writes it down. It computes the same output in a better order.
 #
-# You will build it from the bottom: a softmax that reads its row in pieces, then attention in tiles, then its gradient,
-# then the same as a GPU kernel.
+# You will build it from the bottom up: a softmax that reads its row in pieces, then attention in tiles, then its
+# gradient, then the same as a GPU kernel.
 #
 # **After this unit you can**
 # - count the bytes that attention moves, and say why they set its speed;
@@ -23,13 +23,15 @@
 # - write it as a Triton kernel that runs compiled on a GPU and interpreted without one;
 # - split the work of a single query, and prepare queries and keys for 8-bit numbers.
 #
-# **How to work.** Everything grows out of section 9.2. Do its numbers by hand before you go on. The checks look at how
-# you compute, not only at what: a hidden $n \times n$ matrix is found. A GPU is welcome and not needed. You have about
+# **How to work.** Everything grows out of section 9.2: do its numbers by hand before you go on. The checks look at how
+# you compute, not only at what: they find a hidden $n \times n$ matrix. A GPU is welcome but not needed. You have about
 # 7 hours, and 36 points to earn.
 #
-# **Letters.** $n$ queries, $m$ keys, width $d$ (values: $d_v$), $S$ scores *with* their $1/\sqrt d$, $P$ weights, $O$
-# output. For query $i$ the running maximum is $m_i$ and the running sum $\ell_i$, as in the papers: $m_i$ is a running
-# maximum, plain $m$ is the number of keys. $L_i$, or `lse`, is the logsumexp of row $i$ of $S$.
+# **Letters.** $S$ are the scores *with* their $1/\sqrt d$. For query $i$ the running maximum is $m_i$ and the running
+# sum $\ell_i$, as in the papers; plain $m$ is the number of keys. $L_i$, or `lse`, is the logsumexp of row $i$ of $S$.
+#
+# **In all sections.** Your functions don't call PyTorch's fused attention (`F.scaled_dot_product_attention` and its
+# relatives). Its `softmax` and `logsumexp` are ruled out only in 9.2.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -53,41 +55,38 @@ from helpers.kernels import tl, triton
 # ## 9.1 What moves  ●○○ · 15 min · 2 points
 #
 # A GPU has two memories. The large one (HBM) holds everything: 80 GB on an H100. The small one sits beside the
-# arithmetic units: about 200 kB for each group of them. A number can be multiplied only there. So numbers travel. (Such
-# a group is called a streaming multiprocessor. An H100 has 132 of them: NVIDIA, *H100 Tensor Core GPU Architecture*,
-# 2022.)
+# arithmetic units: about 200 kB for each of their 132 groups, the streaming multiprocessors (NVIDIA, *H100 Tensor Core
+# GPU Architecture*, 2022). A number can be multiplied only there, so numbers travel.
 #
-# Travelling is slow. While an H100 moves one byte it could do 295 FLOPs (unit 07). Standard attention lets it wait. It
+# Traveling is slow. While an H100 moves one byte it could do 295 FLOPs (unit 07). Standard attention makes it wait. It
 # works in three steps, and each step reads its inputs from the large memory and writes its result back:
 #
 # 1. $S = QK^\top/\sqrt d$: reads $Q$ and $K$, writes $S$.
 # 2. $P = \operatorname{softmax}(S)$: reads $S$, writes $P$.
 # 3. $O = PV$: reads $P$ and $V$, writes $O$.
 #
-# The tiled way cuts $Q$, $K$, $V$ and $O$ into tiles of $B$ rows. The chip holds one tile of each. It takes a tile of
-# queries and walks through all tiles of keys and values. A tile of scores is made, used and forgotten.
+# The tiled way cuts $Q$, $K$, $V$ and $O$ into tiles of $B$ rows, and the chip holds one tile of each. A tile of
+# queries stays while all tiles of keys and values pass by. Each tile of scores is made, used and forgotten.
 
 # %%
 plots.tile_walk_still()
 
 # %% [markdown]
-# (The small boxes $m$ and $\ell$, and what is rescaled, are the subject of 9.2.)
+# (The small boxes $m$ and $\ell$, and the rescaling, are the subject of 9.2.)
 #
-# Count bytes for one head, with $d_v = d$ and $n$ queries and keys. Every number takes `itemsize` bytes. Both functions
-# return an `int`.
+# Count bytes for one head, with $n$ queries, $n$ keys and $d_v = d$. Every number takes `itemsize` bytes.
 #
 # - **standard**: the three steps above.
-# - **tiled**: `on_chip` bytes hold four tiles of `B = on_chip // (4 * d * itemsize)` rows each. A chip that holds no
-#   row of each doesn't come. (The tile of scores is left out here. It lives in registers.) $Q$ is read once. Every tile
-#   of queries, also a short last one, reads all of $K$ and $V$. The output is written once, and one more number for
-#   each row, which section 9.3 explains.
+# - **tiled**: `on_chip` bytes hold four tiles of `B = on_chip // (4 * d * itemsize)` rows each. (The tile of scores
+#   lives in registers and is left out.) $Q$ is read once. Every tile of queries, even a short last one, reads all of
+#   $K$ and $V$. The output is written once, and beside it one more number per row, which section 9.3 explains.
 #
 # **By hand.** $n = 4$, $d = 2$. Standard: $Q, K, V, O$ have 8 numbers each and travel once; $S$ and $P$ have 16 each
 # and travel twice. Together $32 + 64 = 96$ numbers, in float32 384 bytes. Tiled with 64 bytes on chip:
 # $B = 64/(4 \cdot 2 \cdot 4) = 2$ rows, so 2 tiles of queries. Then $8 + 8 + 4 + 2 \cdot 16 = 52$ numbers, 208 bytes.
 #
-# **Predict:** twice the tokens. By what factor, about, does each of the two grow? And by what factor does the tiled one
-# change with twice the chip?
+# **Predict:** with twice the tokens, by what factor, about, does each of the two grow? And with twice the chip, by what
+# factor does the tiled one change?
 
 # %%
 guess_twice_the_tokens = None  # a factor
@@ -95,7 +94,7 @@ guess_twice_the_chip = None  # a factor
 
 # %% nbgrader={"grade": false, "grade_id": "hbm_traffic", "locked": false, "schema_version": 3, "solution": true}
 def standard_traffic(n: int, d: int, itemsize: int) -> int:
-    """Bytes that attention in three separate steps moves to and from the large memory, for one head."""
+    """Bytes that one head moves to and from the large memory, in three separate steps."""
     ### BEGIN SOLUTION
     scores = 2 * n * d + n * n  # read Q and K, write S
     softmax = 2 * n * n  # read S, write P
@@ -105,11 +104,11 @@ def standard_traffic(n: int, d: int, itemsize: int) -> int:
 
 
 def tiled_traffic(n: int, d: int, on_chip: int, itemsize: int) -> int:
-    """Bytes that tiled attention moves, when `on_chip` bytes hold one tile each of Q, K, V and O."""
+    """Bytes that one head moves in tiles: `on_chip` bytes hold one each of Q, K, V and O."""
     ### BEGIN SOLUTION
     rows = on_chip // (4 * d * itemsize)
     query_tiles = math.ceil(n / rows)
-    once = 2 * n * d + n  # Q is read; O and one number a row are written
+    once = 2 * n * d + n  # Q is read; O and one number per row are written
     return (once + query_tiles * 2 * n * d) * itemsize
     ### END SOLUTION
 
@@ -121,6 +120,11 @@ def tiled_traffic(n: int, d: int, on_chip: int, itemsize: int) -> int:
 # <details><summary>Hint 2: a short last tile</summary>
 #
 # 5 rows in tiles of 2 are 3 tiles. The third has one row, and still needs all keys. `math.ceil` counts it.
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - Any sizes, real ones too. The chip holds at least one row of each tile, and may hold everything.
+# - Whole numbers of type `int`, exact. The extra number per row takes `itemsize` bytes like any other.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "hbm_traffic_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
@@ -136,13 +140,13 @@ plots.traffic_against_n(standard_traffic, tiled_traffic)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# The lines end flat: both ways grow like $n^2$, four times the bytes for twice the tokens, and tiles save a factor.
-# Twice the chip is twice the factor; 16 kB save nothing. On an A100 the standard way waits for its memory, the tiles
-# don't.
+# The lines end flat: both ways grow like $n^2$, four times the bytes for twice the tokens, and tiles save a factor. A
+# chip twice as large doubles that factor; 16 kB save nothing. On an A100 the standard way waits for its memory, and the
+# tiles don't.
 # </details>
 #
-# **Move it.** Your functions, for tiles of 8 to 768 rows. Before you move the slider: with how many rows do tiles cost
-# as much as the standard way?
+# **Move it.** Your functions, for tiles of 8 to 768 rows. Before you move the slider: at how many rows do tiles cost as
+# much as the standard way?
 
 # %%
 plots.tile_size_film(standard_traffic, tiled_traffic)
@@ -150,39 +154,44 @@ plots.tile_size_film(standard_traffic, tiled_traffic)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# With 32 rows, $d/2$: smaller tiles move more bytes than no tiles at all. The largest tiles that fit decide, so a GPU
+# At 32 rows, $d/2$: smaller tiles move more bytes than no tiles at all. The largest tiles that fit decide, so a GPU
 # with more memory on the chip moves less.
 # </details>
 #
 # Tiles save a *factor*: about $4n^2$ numbers against $2n^2 d/B$, so $2B/d$ times fewer. With $M$ numbers on the chip,
-# $B = M/(4d)$, that is $8n^2d^2/M$: the $\Theta(n^2d^2/M)$ of Dao et al. (2022, theorem 2). Now place both on the
-# roofline of unit 07. Standard attention does $4n^2d$ FLOPs for $4n^2$ numbers: $d$ FLOPs each, however long the text.
-# Tiles do $2B$.
+# $B = M/(4d)$, and the tiles move $8n^2d^2/M$: the $\Theta(n^2d^2/M)$ of Dao et al. (2022, theorem 2). Now place both
+# on the roofline of unit 07. Standard attention does $4n^2d$ FLOPs for $4n^2$ numbers: $d$ FLOPs per number, however
+# long the text. Tiles do $2B$.
 
 # %%
 plots.attention_on_roofline()
 
 # %% [markdown]
 # The standard way lies on the slope, where memory decides. Tiles carry attention past the ridge on an A100 and an H100,
-# and close to it on a T4, whose chip is smaller. (The formula is a model. With $d = 64$ it gives an H100 tiles of some
-# 450 rows. Their scores alone would need 800 kB of registers, and there are 256 kB. Real kernels take tiles of about
-# 128 rows, to the left of these dots, and win the rest back elsewhere: programs that want the same tile of keys at the
-# same time find it in a shared cache, the L2.)
+# and close to it on a T4, whose chip is smaller.
+#
+# <details><summary>How large are real tiles?</summary>
+#
+# The formula is a model. With $d = 64$ it gives an H100 tiles of some 450 rows. Their scores alone would need 800 kB of
+# registers, and there are 256 kB. Real kernels take tiles of about 128 rows, to the left of these dots, and win the
+# rest back elsewhere: programs that want the same tile of keys at the same time find it in a shared cache, the L2.
+# </details>
 #
 # One thing stands in the way. The softmax of a row needs the whole row, and a tile has only a piece of it.
-#
+
+# %% [markdown]
 # ## 9.2 A softmax that reads its row once  ●●○ · 25 min · 3 points
 #
-# To normalise a row of scores $x$ you need two numbers: its maximum, and $\sum_j e^{x_j - \max}$. Each seems to need
+# To normalize a row of scores $x$ you need two numbers: its maximum, and $\sum_j e^{x_j - \max}$. Each seems to need
 # the full row, and the second needs the first. Milakov and Gimelshein (2018) found that both can be kept *while
-# reading*. Keep a running maximum $m_i$ and a sum $\ell_i$ of exponentials relative to **that** maximum. When a block
+# reading*. Keep a running maximum $m_i$, and a sum $\ell_i$ of exponentials relative to **that** maximum. When a block
 # brings a larger maximum, the old sum was measured against the wrong one. One factor puts it right:
 #
 # $$m_i^{\text{new}} = \max\bigl(m_i,\ \max_{j \in \text{block}} x_j\bigr), \qquad
 # \ell_i^{\text{new}} = e^{m_i - m_i^{\text{new}}}\,\ell_i + \sum_{j \in \text{block}} e^{x_j - m_i^{\text{new}}}$$
 #
 # It works because $e^{x - m_i^{\text{new}}} = e^{m_i - m_i^{\text{new}}}\,e^{x - m_i}$: every old term needs the *same*
-# factor, so the sum needs it once. Nobody has to remember the terms.
+# factor, so the sum needs it only once, and nobody has to remember the terms.
 #
 # **By hand.** The row 1, 3, 2, 5 in blocks of two:
 #
@@ -207,13 +216,12 @@ plots.online_softmax_steps([1, 3, 2, 5, 4, 0], block=2)
 # $e^{5 - 5} = 1$: block 4, 0 brings no new maximum, so nothing is rescaled.
 # </details>
 #
-# Scores may be $-\infty$ (masked, unit 03), even a whole block of them or a whole row. A row with nothing else has
-# maximum $-\infty$ and sum 0. No NaN may come out. Only $-\infty$ means masked: a score of $-30{,}000$ is a score.
+# **And with $-\infty$?** That is a masked score (unit 03), and whole blocks and rows of them come up. A row with
+# nothing else has maximum $-\infty$ and sum 0. But look at a first block $-\infty, -\infty$: the maximum stays
+# $-\infty$, and the exponents are $-\infty - (-\infty)$, which is NaN. What could you subtract there instead?
 #
-# Two rules, and the check looks at both. The row is read **once**: no maximum of the whole row first, and no new tensor
-# as long as the row, unless a block is. (A view is none: `x.split(block, dim=-1)` is fine.) And `softmax`, `logsumexp`
-# and `logcumsumexp` of PyTorch may not be used. `x` is float32 or float64, and the results are as precise: in its
-# dtype, or in a wider one.
+# **The task.** Read each block once, and don't come back to it: no maximum of the whole row first. PyTorch's `softmax`
+# and `logsumexp` would do the work for you, so do without them.
 #
 # **Predict:** what goes wrong if the maximum starts at 0 instead of $-\infty$, and all scores are near $-200$?
 
@@ -221,7 +229,8 @@ plots.online_softmax_steps([1, 3, 2, 5, 4, 0], block=2)
 def online_softmax(
     x: Float[Tensor, "*batch n"], block: int
 ) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*batch"]]:
-    """max x and Σ exp(x − max x) of every row, read once, `block` scores at a time. The last block may be shorter."""
+    """Without `softmax` and `logsumexp`: max x and Σ exp(x − max x) of every row, read once,
+    `block` scores at a time. The last block may be shorter."""
     ### BEGIN SOLUTION
     m_i = x.new_full(x.shape[:-1], -math.inf)
     l_i = x.new_zeros(x.shape[:-1])
@@ -242,8 +251,8 @@ def online_softmax(
 # </details>
 # <details><summary>Hint 2: which maximum goes where?</summary>
 #
-# The old sum is measured against the old maximum, the new terms are measured against the new one. Only the old sum
-# needs a factor. Both maxima are in it: which minus which gives a factor of at most 1?
+# The old sum is measured against the old maximum, the new terms against the new one. Only the old sum needs a factor.
+# Both maxima are in it: which minus which gives a factor of at most 1?
 # </details>
 # <details><summary>Hint 3: in words</summary>
 #
@@ -257,8 +266,18 @@ def online_softmax(
 # <details><summary>If you see NaN</summary>
 #
 # If it is everywhere, look at the first factor: $e^{-\infty}$ is 0, but the other way round it is ∞, and ∞ · 0 is NaN.
-# If it is in some rows only: −∞ − (−∞) is NaN, and it happens where nothing but −∞ was seen so far. Subtract 0 instead
-# of the maximum in those rows: $e^{-\infty - 0} = 0$ is right. `masked_fill` does it.
+# If it is only in some rows: −∞ − (−∞) is NaN, and it happens where nothing but −∞ was seen so far. Subtract 0 instead
+# of the maximum in those rows: $e^{-\infty - 0} = 0$ is right. `masked_fill` does it. After the loop it is too late for
+# a repair.
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - float32 and float64, any number of leading axes. `block` need not divide $n$, and may be larger than $n$.
+# - $-\infty$ anywhere. Only $-\infty$ means masked: a score of $-30{,}000$ is a score.
+# - No `softmax`, `logsumexp` or `logcumsumexp` of PyTorch, and no matrix product.
+# - In a long row (more than four blocks): no maximum of the whole row before the pass, and no tensor with more numbers
+#   than two blocks of all rows have. A view is no new tensor, so `x.split(block, dim=-1)` is fine; a padded copy of `x`
+#   isn't.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "online_softmax_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -273,10 +292,11 @@ check.online_softmax(online_softmax, points=3, cases=hidden.online_softmax)
 #
 # Scores near −200 then give $e^{-200}$, which is 0 in float32, and the sum is lost.
 # </details>
-#
+
+# %% [markdown]
 # ## 9.3 Two halves make a whole  ●●○ · 20 min · 3 points
 #
-# Now with values. One worker attends to the first keys only, another to the rest. Each returns its own finished output.
+# Now with values. One worker attends only to the first keys, another to the rest. Each returns its own finished output.
 # Can you get the output for all keys from these two, without looking at a key again? Yes, if each adds one number: the
 # **logsumexp**
 #
@@ -295,13 +315,11 @@ check.online_softmax(online_softmax, points=3, cases=hidden.online_softmax)
 plots.merging({"a": (10, 3), "b": (30, 1)})
 
 # %% [markdown]
-# It doesn't matter which comes first, nor in which order three or more are merged: an associative operation, like the
-# scan of unit 01. So the keys may be cut anywhere, and handed to anyone. All of this unit rests on that.
+# It doesn't matter which comes first, nor in which order three or more are merged: merging is associative, like the
+# scan of unit 01. So the keys may be cut anywhere and handed to anyone. All of this unit rests on that.
 #
-# A worker that saw nothing of a row always returns output 0 and $L = -\infty$ for it, never garbage. Merging with it
-# must change nothing, however low the other one's $L$ is. Two such workers give 0 and $-\infty$ again. All this holds
-# row by row: one row may be empty where the next is not, and one row's $L$ may be $-300$ where the next one's is 300.
-# Inputs are float32 or float64 and stay as they are; float64 stays float64.
+# A worker that saw nothing of a row returns output 0 and $L = -\infty$ for it. Merging with it must change nothing, and
+# two such workers give 0 and $-\infty$ again.
 
 # %% nbgrader={"grade": false, "grade_id": "merge_partials", "locked": false, "schema_version": 3, "solution": true}
 def merge_partials(
@@ -310,7 +328,7 @@ def merge_partials(
     out_b: Float[Tensor, "*batch n d"],
     lse_b: Float[Tensor, "*batch n"],
 ) -> tuple[Float[Tensor, "*batch n d"], Float[Tensor, "*batch n"]]:
-    """Output and logsumexp for the keys of a and b together. A logsumexp may be −∞ (nothing seen)."""
+    """Output and logsumexp for the keys of a and b together. lse = −∞: nothing was seen."""
     ### BEGIN SOLUTION
     top = torch.maximum(lse_a, lse_b)
     top = top.masked_fill(top == -math.inf, 0.0)
@@ -328,12 +346,20 @@ def merge_partials(
 # </details>
 # <details><summary>Hint 2: shapes</summary>
 #
-# `lse_a` has one number for a row, `out_a` has d of them. `[..., None]` lets the one multiply the others.
+# `lse_a` has one number per row, `out_a` has d. `[..., None]` lets the one multiply the others.
 # </details>
 # <details><summary>If you see NaN or a division by zero</summary>
 #
 # Look at a row that neither worker has seen: the maximum is −∞ (NaN as soon as you subtract it), and the weights are 0
 # and 0 (so is their sum).
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - float32 and float64, any number of leading axes.
+# - Row by row: one row may be empty where the next isn't, and $L$ may be $-300$ in one row and 300 in the next. $L$ may
+#   be $-30{,}000$ where the other worker saw nothing.
+# - In a row that a worker hasn't seen its output is 0, never garbage.
+# - `torch.logaddexp` and `torch.softmax` are fine.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "merge_partials_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -363,8 +389,8 @@ plots.tile_walk()
 # O_i &\leftarrow e^{m_i - m_i^{\text{new}}}\,O_i + P V_j
 # \end{aligned}$$
 #
-# Only after the last tile: divide $O_i$ by $\ell_i$, and set $L_i = m_i + \log \ell_i$. Compared with 9.2 one line is
-# new, the last one.
+# Only after the last tile: divide $O_i$ by $\ell_i$, and set $L_i = m_i + \log \ell_i$. Compared with 9.2 only the last
+# line is new.
 #
 # **By hand.** The scores 1, 3, 2, 5 of 9.2, with values 10, 20, 30, 40 and tiles of two keys.
 #
@@ -381,25 +407,21 @@ plots.tile_walk()
 plots.tiles_flow()
 
 # %% [markdown]
-# **If you read the paper.** Algorithm 1 of FlashAttention-2 (Dao, 2023) prints the factor of the accumulator in line 10
-# with an *inverse*, $\operatorname{diag}(e^{m^{\text{old}} - m^{\text{new}}})^{-1} O$. It is a misprint. Try it:
-# $e^{+2} = 7.39$ instead of 0.135 gives $7.39 \cdot 21.35 + 41.49 = 199.3$, and $199.3/1.203 = 166$. A mixture of 10,
-# 20, 30 and 40 can't be 166. (In code it is worse: in the first tile the factor would be $1/e^{-\infty}$, and
-# $\infty \cdot 0$ is NaN.) A formula deserves a number.
+# <details><summary>If you read the paper: a misprint</summary>
+#
+# Algorithm 1 of FlashAttention-2 (Dao, 2023) prints the factor of the accumulator in line 10 with an *inverse*,
+# $\operatorname{diag}(e^{m^{\text{old}} - m^{\text{new}}})^{-1} O$. Try it: $e^{+2} = 7.39$ instead of 0.135 gives
+# $7.39 \cdot 21.35 + 41.49 = 199.3$, and $199.3/1.203 = 166$. A mixture of 10, 20, 30 and 40 can't be 166. (In code it
+# is worse: in the first tile the factor would be $1/e^{-\infty}$, and $\infty \cdot 0$ is NaN.) A formula deserves a
+# number.
+# </details>
 #
 # **Causal.** With `causal=True` the $n$ queries are the last $n$ of the $m$ positions, as in unit 03: query $i$ sees
 # the keys $j \le i + (m - n)$. Inside a tile you need the *positions*, not the places in the tile. With $n = 8$,
 # $m = 10$ and `block_q = 4`, row 2 of the second tile is query 6. It stands at position 8 and sees keys 0 to 8. If
 # $n > m$, the first rows see nothing: output 0, $L = -\infty$.
 #
-# **What is checked.** The largest tensor that you make, of any kind, must not grow with $n \cdot m$, nor with `block_q`
-# $\cdot\, m$ or $n\, \cdot$ `block_k`: scores and masks are made tile by tile. Tensors as large as an input (a scaled
-# copy of `q`, say) are fine. Tiles must not pile up either, not even those of one row: use a tile up before you make
-# the next. (The check has long rows of tiles. A row has `block_q` $\cdot\, m$ scores, and all that you hold at one
-# time, the output included and the inputs not, may take ¾ as many numbers. A right answer needs about ⅓.) $d$ and $d_v$
-# may differ. Inputs are float32 or float64, and may be views, such as heads that were split off and transposed (`view`
-# fails on them, `reshape` doesn't). Output and logsumexp have the dtype of `q`. All this holds in 9.6 too. PyTorch's
-# fused attention (`scaled_dot_product_attention` and its relatives) may not be called, here and in 9.6 and 9.10.
+# **The task.** Make scores and masks tile by tile, and use each tile up before you make the next.
 #
 # **Predict:** how many numbers does the largest tensor that you make have, for $n = 4096$, $d = 64$ and tiles of 64?
 # And in standard attention?
@@ -416,7 +438,8 @@ def flash_attention_forward(
     block_q: int = 64,
     block_k: int = 64,
 ) -> tuple[Float[Tensor, "*batch n d_v"], Float[Tensor, "*batch n"]]:
-    """softmax(q kᵀ / √d) v and every row's logsumexp, in the dtype of q. No scores and no mask larger than a tile."""
+    """No scores and no mask larger than a tile: softmax(q kᵀ / √d) v, and the logsumexp of
+    every row."""
     ### BEGIN SOLUTION
     n, m, scale = q.shape[-2], k.shape[-2], 1 / math.sqrt(q.shape[-1])
     outputs, logsumexps = [], []
@@ -485,10 +508,23 @@ def flash_attention_forward(
 # Look at the factor in the first tile. $e^{m_i - m_i^{\text{new}}}$ is $e^{-\infty} = 0$ there. The other way round it
 # is ∞, and ∞ · 0 is NaN.
 # </details>
-# <details><summary>If you see NaN with causal=True only</summary>
+# <details><summary>If you see NaN only with causal=True</summary>
 #
 # If n > m, the first rows see nothing at all, and their maximum stays −∞. Do as in 9.2: subtract 0 there. And divide by
 # something else where l_i = 0.
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - float32 and float64, $d \ne d_v$, any number of leading axes, ragged tiles, tiles larger than the input. No
+#   gradients.
+# - Inputs may be views, such as heads that were split off and transposed: `view` fails on them, `reshape` doesn't.
+# - Scores may climb by 90 per key or lie near $-30{,}000$; a key may be all zeros.
+# - Size, with $n$ and $m$ from 150 to 190, widths of 2 and 3, and tiles such as 32 × 8: no tensor, masks included, has
+#   more than $2 \cdot \max(n, m) \cdot \max(d, d_v)$ numbers. A scaled copy of `q` is fine.
+# - At one time you hold at most ¾ as many numbers as a row of tiles has scores, `block_q` $\cdot\, m$, the output
+#   included and the inputs not. A right answer needs about ⅓. A list of output tiles and its `torch.cat` fit.
+# - The scores are made once: matrix products take at most $2.5\,n m (d + d_v)$ FLOPs. Skipping hidden tiles is not
+#   asked for here.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "flash_attention_forward_test", "locked": true, "points": 5, "schema_version": 3, "solution": false}
@@ -511,10 +547,11 @@ plots.largest_tensor(flash_attention_forward, lengths=[128, 256, 512, 1024, 2048
 # At first one tile of scores is the largest, $64 \cdot 64$. From $n = 256$ on it is the output, which nobody can avoid.
 # For the sizes of your prediction that is $4096 \cdot 64 = 262{,}144$ numbers, against 16.8 million scores.
 # </details>
-#
+
+# %% [markdown]
 # ## 9.5 Tiles that need no visit  ●●○ · 20 min · 2 points
 #
-# Causal attention hides half of all pairs. A mask saves no work: hidden scores are computed first. Whole tiles save
+# Causal attention hides half of all pairs. A mask saves no work: hidden scores are computed first. Whole tiles do save
 # work. They come in three kinds.
 
 # %%
@@ -527,13 +564,10 @@ plots.causal_tiles_map((12, 12, 3, 3), (8, 14, 3, 4))
 # **By hand.** $n = m = 12$, tiles of 3: $T = 4$, so $4 \cdot 5/2 = 10$ of 16. Which key does the last query of the
 # second row of tiles see last? Query 5 sees key 5. That is in the second tile, so this row has two tiles.
 #
-# **(a)** Return the number of tiles that a causal pass must visit: those with at least one allowed pair. $n$, $m$ and
-# the tile sizes are arbitrary.
+# **(a)** Return the number of tiles that a causal pass must visit: those with at least one allowed pair.
 #
 # **(b)** Does your `flash_attention_forward` visit only those? If not, change its loop over the keys in its own cell,
-# up in 9.4, run that cell again, and come back to the check below. (The points of this section depend on it, those of
-# 9.4 don't.) Its FLOPs are counted with `causal=True`. A tile must be left out before its scores are made, and the
-# first hidden one counts too.
+# up in 9.4, run that cell and its check again, and come back to the check below.
 
 # %% nbgrader={"grade": false, "grade_id": "causal_tiles", "locked": false, "schema_version": 3, "solution": true}
 def causal_tiles(n: int, m: int, block_q: int, block_k: int) -> int:
@@ -557,6 +591,14 @@ def causal_tiles(n: int, m: int, block_q: int, block_k: int) -> int:
 #
 # The loop over the keys is `range(0, m, block_k)`. Which end does it need, if the tile of queries sees so many keys and
 # no more?
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - (a) Any $n$, $m$ and tile sizes, $n > m$ too. A whole number of type `int`, exact.
+# - (b) With `causal=True` matrix products take at most `2 * block_q * block_k * (d + d_v + 1)` FLOPs per tile of (a).
+#   So a tile is left out before its scores are made, even the first hidden one.
+# - (b) No tensor has more than $2 \cdot \max(n, m) \cdot \max(d, d_v)$ numbers per sequence.
+# - (b) Values are right with and without `causal`. The points of this section depend on (b), those of 9.4 don't.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "causal_tiles_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
@@ -582,22 +624,24 @@ plots.causal_saving(flash_attention_forward)
 #
 # One half, from above. And very small tiles read keys and values too often (9.1), with little work for each.
 # </details>
-#
+
+# %% [markdown]
 # ## 9.6 The backward pass  ●●● · 50 min · 4 points
 #
 # Training needs gradients with respect to $Q$, $K$ and $V$. Standard attention keeps $P$ for that: $n^2$ numbers, in
-# every layer, until the backward pass. Flash attention keeps $L$, one number a row, and makes $P$ again, tile by tile:
+# every layer, until the backward pass. Flash attention keeps $L$, one number per row, and makes $P$ again, tile by
+# tile:
 #
 # $$P_{ij} = e^{S_{ij} - L_i}$$
 #
-# No running maximum is needed this time. $L_i$ contains the final one and the sum.
+# No running maximum is needed this time: $L_i$ contains the final one, and the sum.
 #
 # Let $dO$ be the gradient that arrives at the output. From $O = PV$:
 #
 # $$dV = P^\top dO, \qquad dP = dO\,V^\top$$
 #
-# Then back through the softmax. Its Jacobian (unit 02) is
-# $\partial P_{ik} / \partial S_{ij} = P_{ik}([k = j] - P_{ij})$, where $[k = j]$ is 1 if $k = j$ and else 0. So
+# Then back through the softmax. Its Jacobian (2.11) is $\partial P_{ik} / \partial S_{ij} = P_{ik}([k = j] - P_{ij})$,
+# where $[k = j]$ is 1 if $k = j$ and 0 otherwise. So
 #
 # $$dS_{ij} = \sum_k dP_{ik}\,P_{ik}([k = j] - P_{ij}) = P_{ij}\Bigl(dP_{ij} - \sum_k P_{ik}\,dP_{ik}\Bigr)$$
 #
@@ -606,7 +650,8 @@ plots.causal_saving(flash_attention_forward)
 # $$\sum_k P_{ik}\,dP_{ik} = \sum_k P_{ik} \sum_c dO_{ic} V_{kc}
 # = \sum_c dO_{ic} \sum_k P_{ik} V_{kc} = \sum_c dO_{ic}\,O_{ic} = D_i$$
 #
-# The row sum of $dO \circ O$: both are at hand before the walk begins. So with $D = \operatorname{rowsum}(dO \circ O)$
+# It is the row sum of $dO \circ O$, and both are at hand before the walk begins. So with
+# $D = \operatorname{rowsum}(dO \circ O)$
 #
 # $$dS = P \circ (dP - D), \qquad dQ = dS\,K/\sqrt d, \qquad dK = dS^\top Q/\sqrt d$$
 #
@@ -615,20 +660,17 @@ plots.causal_saving(flash_attention_forward)
 #
 # **By hand.** One query, two keys, weights $P = (¾, ¼)$, values 10 and 30, so $O = 15$. Let $dO = 1$. Then
 # $dP = (10, 30)$ and $D = 1 \cdot 15 = 15$. So $dS = (¾ \cdot (10 - 15),\ ¼ \cdot (30 - 15)) = (-3.75,\ 3.75)$. To
-# raise the output, move attention to the key whose value lies *above* the output. $D$ is what a value is compared with.
-# The two sum to 0, as the rows of the Jacobian do. And $dV = (¾, ¼)$.
+# raise the output, move attention to the key whose value lies *above* the output: $D$ is what a value is compared with.
+# The two entries sum to 0, as the rows of the Jacobian do. And $dV = (¾, ¼)$.
 #
-# Every tile of pairs adds to a tile of $dQ$, of $dK$ and of $dV$. Walk over the square in whatever order you like.
+# Every tile of pairs adds to a tile of $dQ$, of $dK$ and of $dV$. Walk over the square in any order you like.
 
 # %%
 plots.backward_flow()
 
 # %% [markdown]
-# **(a)** `flash_attention_backward`: the gradients from `q`, `k`, `v`, `out`, `lse` and `grad_out` ($dO$), in tiles and
-# in their dtype. Rows that saw nothing have `lse` $= -\infty$, and their gradients are 0. A hidden score may be far
-# above $L$. The limits on memory are those of 9.4. (But the ¾ are of a row of tiles or of a column, $n\, \cdot$
-# `block_k`, whichever has more numbers; the gradients are included. A right answer needs about ½.) To skip hidden tiles
-# is welcome here, and not asked for.
+# **(a)** `flash_attention_backward`: the gradients from `q`, `k`, `v`, `out`, `lse` and `grad_out` ($dO$), tile by
+# tile. A row that saw nothing has `lse` $= -\infty$, and its gradients are 0.
 #
 # **(b)** `flash_attention`: a function that PyTorch can differentiate. `torch.autograd.Function` takes a forward and a
 # backward of your own. `forward` saves what `backward` needs, in `ctx`: several calls may be under way at once.
@@ -650,8 +692,12 @@ def flash_attention_backward(
     causal: bool = False,
     block_q: int = 64,
     block_k: int = 64,
-) -> tuple[Float[Tensor, "*batch n d"], Float[Tensor, "*batch m d"], Float[Tensor, "*batch m d_v"]]:
-    """dq, dk, dv, with P made again from the logsumexp, tile by tile."""
+) -> tuple[
+    Float[Tensor, "*batch n d"],
+    Float[Tensor, "*batch m d"],
+    Float[Tensor, "*batch m d_v"],
+]:
+    """dq, dk and dv, with P made again from the logsumexp, tile by tile."""
     ### BEGIN SOLUTION
     n, m, scale = q.shape[-2], k.shape[-2], 1 / math.sqrt(q.shape[-1])
     dq, dk, dv = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
@@ -708,8 +754,8 @@ def flash_attention(
 # %% [markdown]
 # <details><summary>Hint 1: the same loops</summary>
 #
-# Start from your forward pass. The scores and the mask of a tile are the same. What comes after them is new, and there
-# is no running maximum, no sum and no rescaling.
+# Start from your forward pass. The scores and the mask of a tile are the same. What comes after them is new: there is
+# no running maximum, no sum and no rescaling.
 # </details>
 # <details><summary>Hint 2: adding up</summary>
 #
@@ -739,6 +785,20 @@ def flash_attention(
 #
 # Compare the factor with √d. If it isn't one number for all entries, look at D.
 # </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - (a) float32 and float64, views, ragged and large tiles as in 9.4. A hidden score may be 200 above all that are seen.
+# - (a) Size, with $n$ and $m$ near 200, widths of 2, and tiles such as 50 × 7 and 7 × 50: no tensor has more than
+#   $2 \cdot \max(n, m) \cdot \max(d, d_v)$ numbers. At one time you hold at most ¾ of a row or a column of tiles
+#   (`block_q` $\cdot\, m$ or `block_k` $\cdot\, n$, the larger), the gradients included and the inputs not. A right
+#   answer needs less than half.
+# - (a) Matrix products take at most $16\,n m (d + d_v)$ FLOPs, three times what is needed. Skipping hidden tiles is
+#   welcome, and not asked for.
+# - (b) Output and gradients are those of attention, in float64. A second call comes before the backward pass of the
+#   first.
+# - (b) With 400 to 500 tokens neither pass makes a tensor of more than $n m/2$ numbers, and no more are kept from one
+#   to the other. So standard attention under autograd doesn't pass.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "flash_attention_backward_test", "locked": true, "points": 4, "schema_version": 3, "solution": false}
 check.flash_attention_backward(flash_attention_backward, flash_attention, points=4)
@@ -759,18 +819,18 @@ plots.gradients_agree(flash_attention)
 # <details><summary>How many products?</summary>
 #
 # Five per tile ($S$, $dP$, $dV$, $dK$, $dQ$) against two: the backward pass costs 2.5 times the forward pass. One of
-# the five makes $S$ a second time. Doing it again is cheaper than fetching it.
+# the five makes $S$ a second time, which is cheaper than fetching it.
 # </details>
-#
+
+# %% [markdown]
 # ## 9.7 A first kernel  ●●○ · 25 min · 2 points
 #
 # In PyTorch your tiles are slow on a GPU. Each line starts work of its own and sends its result back to the large
-# memory, also the tile of scores. To keep a tile on the chip all lines must be *one* piece of work: a **kernel**.
+# memory, even the tile of scores. To keep a tile on the chip, all lines must be *one* piece of work: a **kernel**.
 # Triton (Tillet et al., 2019) lets you write one in Python.
 #
 # A kernel is a function that is started many times at once. Each start is a **program**. All get the same arguments,
-# and each can ask for its number, `tl.program_id(0)`. So the number decides which tile a program works on. What is new
-# is memory:
+# and each can ask for its number, `tl.program_id(0)`, which decides the tile that it works on. What is new is memory:
 #
 # - A program gets no tensors. It gets **pointers**: the address of element 0.
 # - Element $(i, j)$ lies `i * stride_0 + j * stride_1` elements behind it. The strides say how far it is to the next
@@ -778,9 +838,7 @@ plots.gradients_agree(flash_attention)
 # - A tile is a rectangle of addresses: a column of row offsets plus a row of column offsets.
 #   `tl.load(addresses, mask=…, other=0.0)` fetches it, `tl.store(addresses, tile, mask=…)` writes it.
 # - Sides of tiles are powers of two. Slots beyond the edge are **masked**: not read, not written.
-# - Nobody checks. Without a mask you read a neighbour's number, or the memory of something else. (Triton's interpreter,
-#   below, can be watched: without a GPU, and in grading, the check tells you where you left a tensor. On a GPU it
-#   can't. `%env TRITON_INTERPRET=1` above the first cell, and a restart, give you the interpreter there too.)
+# - Nobody checks. Without a mask you read a neighbor's number, or the memory of something else.
 #
 # **By hand.** Find $x_{3,1}$ in both pictures. Row-major, strides (3, 1): $3 \cdot 3 + 1 \cdot 1 = 10$. In the
 # transposed view, strides (1, 5): $3 \cdot 1 + 1 \cdot 5 = 8$. And what would be read in the slot marked "3 ✗" on the
@@ -790,30 +848,31 @@ plots.gradients_agree(flash_attention)
 plots.program_offsets(n=5, d=3, block=2)
 
 # %% [markdown]
-# (It is offset 3, which is $x_{1,0}$: no error, a wrong number.)
+# (It is offset 3, which is $x_{1,0}$: no error, but a wrong number.)
 #
-# `triton` and its language `tl` were loaded at the top. With a GPU kernels are compiled. Without one Triton's
+# `triton` and its language `tl` were loaded at the top. With a GPU, kernels are compiled. Without one, Triton's
 # *interpreter* runs the programs one after the other on the CPU: slow, right, and easy to look into, since `print`
-# works. Triton exists for Linux. On other systems the cells of 9.7 to 9.9 say what to do, and the rest of the unit
-# works.
+# works. It can also be watched, so the check tells you where you left a tensor. On a GPU it can't, unless you put
+# `%env TRITON_INTERPRET=1` above the first cell and restart. Triton exists only for Linux. On other systems the cells
+# of 9.7 to 9.9 say what to do, and the rest of the unit works.
 #
 # **The task.** Write the body of the kernel: row $i$ of `x` times `factor[i]`. Each program takes `BLOCK_N` rows, and
-# `BLOCK_D` $\ge d$ columns. The launcher below it is done: it makes the output, and starts $\lceil n/$`BLOCK_N`$\rceil$
-# programs. PyTorch gives the strides, Triton turns tensors into pointers. `x` and `factor` are float32 and may be
-# views: a transposed matrix, a column. So `x`, `factor` and the output each have strides of their own.
-# (`torch.empty_like` keeps the strides of a transposed tensor, and not those of a slice: don't take the output's for
-# those of `x`.) No program reads or writes beyond its tensors, not even what it then throws away: every load and every
-# store has its mask, if some of its slots may lie outside.
+# `BLOCK_D` $\ge d$ columns. The launcher below it is done: it makes the output and starts $\lceil n/$`BLOCK_N`$\rceil$
+# programs. PyTorch gives the strides, Triton turns tensors into pointers. `x`, `factor` and the output each have
+# strides of their own.
+#
+# **Save before you run a kernel.** A store that leaves its tensor can end the whole process: if the notebook's kernel
+# restarts by itself, look at your stores.
 
 # %% nbgrader={"grade": false, "grade_id": "triton_rows", "locked": false, "schema_version": 3, "solution": true}
 @triton.jit
 def scale_rows_kernel(
     X, FACTOR, OUT,  # pointers
-    x_strides, factor_stride, out_strides,  # x_strides[0] to the next row, x_strides[1] to the next column
+    x_strides, factor_stride, out_strides,  # x_strides: to the next row, to the next column
     n, d,
     BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr,
 ):
-    """Program p computes OUT[i, j] = X[i, j] · FACTOR[i] for the rows p · BLOCK_N … and all columns."""
+    """Program p: OUT[i, j] = X[i, j] · FACTOR[i], rows p · BLOCK_N …, all columns."""
     ### BEGIN SOLUTION
     rows = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     columns = tl.arange(0, BLOCK_D)
@@ -831,7 +890,8 @@ def scale_rows(x: Float[Tensor, "n d"], factor: Float[Tensor, "n"]) -> Float[Ten
     out = torch.empty_like(x)
     block_n, block_d = 16, triton.next_power_of_2(d)
     scale_rows_kernel[(triton.cdiv(n, block_n),)](
-        x, factor, out, x.stride(), factor.stride(0), out.stride(), n, d, BLOCK_N=block_n, BLOCK_D=block_d
+        x, factor, out, x.stride(), factor.stride(0), out.stride(), n, d,
+        BLOCK_N=block_n, BLOCK_D=block_d,
     )
     return out
 
@@ -856,6 +916,16 @@ def scale_rows(x: Float[Tensor, "n d"], factor: Float[Tensor, "n"]) -> Float[Ten
 #
 # Each load and each store needs its mask. The factors have one too: for rows only.
 # </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - float32. `x` may be any view, such as a transposed matrix, and `factor` may be a column of one. The output may lie
+#   in memory in another way than `x`: `torch.empty_like` keeps the strides of a transposed tensor, and not those of a
+#   slice.
+# - $n$ and $d$ need not be multiples of anything, and may be 1.
+# - No program reads or writes beyond its tensors, not even what it then throws away: every load and every store has its
+#   mask if some of its slots may lie outside. A GPU doesn't show it; grading interprets the kernel, and sees it.
+# - The kernel writes every element. The launcher stays as it is.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "triton_rows_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.triton_rows(scale_rows, points=2)
@@ -867,11 +937,11 @@ check.triton_rows(scale_rows, points=2, cases=hidden.triton_rows)
 # %% [markdown]
 # ## 9.8 Flash attention as a kernel  ●●● · 60 min · 5 points
 #
-# In 9.4 the rows of tiles don't need each other. So each is one program, and all rows of all heads run side by side:
-# program `(tile, pair)` does tile number `tile` of the queries of one head of one sequence, and walks through the keys.
-# That is one row of the film. The scores, $m_i$, $\ell_i$ and the accumulator never leave the chip.
+# In 9.4 the rows of tiles don't need each other. So each becomes one program, and all rows of all heads run side by
+# side: program `(tile, pair)` does tile number `tile` of the queries of one head of one sequence, and walks through the
+# keys. That is one row of the film. The scores, $m_i$, $\ell_i$ and the accumulator never leave the chip.
 #
-# You know the algorithm. The words are new:
+# You know the algorithm. Only the words are new:
 #
 # | PyTorch, 9.4 | Triton |
 # |---|---|
@@ -880,13 +950,16 @@ check.triton_rows(scale_rows, points=2, cases=hidden.triton_rows)
 # | `s.amax(dim=-1)`, `p.sum(dim=-1)` | `tl.max(s, axis=1)`, `tl.sum(p, axis=1)` |
 # | `torch.maximum`, `torch.exp` | `tl.maximum`, `tl.exp` |
 # | `s.masked_fill(hidden, -math.inf)` | `tl.where(seen, s, -float("inf"))` |
+# | `m_new.masked_fill(m_new == -math.inf, 0.0)` | `tl.where(m_new == -float("inf"), 0.0, m_new)` |
 # | `m_new[..., None]` | `m_new[:, None]` |
 # | `out[..., i : i + block_q, :] = o` | `tl.store(OUT + …, o, mask=…)`, which rounds `o` to the dtype of `OUT` |
 #
-# (`"ieee"` asks for full float32. GPUs would otherwise round the operands to 10 bits after the point.)
+# (`"ieee"` asks for full float32. GPUs would otherwise round the operands to 10 bits after the point. `tl.dot` wants
+# both operands in one dtype, such as `p.to(v.dtype)` and `v`, and no side shorter than 16: so `BLOCK_D` is at least
+# 16.)
 #
-# The kernel has **five holes**. The inputs are float32 or float16. The tile of queries is loaded for you, as a pattern.
-# `BLOCK_Q` and `BLOCK_K` need not be equal.
+# The kernel has **five holes**, and nothing runs before all are filled. The tile of queries is loaded for you, as a
+# pattern.
 #
 # 1. **Offsets.** `rows`: the numbers of this program's `BLOCK_Q` queries. `columns`: 0 … `BLOCK_D` − 1.
 # 2. **Loads.** `k` and `v`: the tiles (`BLOCK_K`, `BLOCK_D`) of the keys `keys`, masked at both edges.
@@ -918,7 +991,8 @@ def forward_kernel(
     """One program: one tile of queries of one head, and all the keys that it may see."""
     tile, pair = tl.program_id(0), tl.program_id(1)
     b, h = pair // heads, pair % heads
-    Q += b * q_strides[0] + h * q_strides[1]  # from here on: pointers to the first row of this head
+    # from here on: pointers to the first row of this head
+    Q += b * q_strides[0] + h * q_strides[1]
     K += b * k_strides[0] + h * k_strides[1]
     V += b * v_strides[0] + h * v_strides[1]
 
@@ -929,14 +1003,15 @@ def forward_kernel(
     ### END SOLUTION
 
     inside = (rows[:, None] < n) & (columns[None, :] < d)
-    q = tl.load(Q + rows[:, None] * q_strides[2] + columns[None, :] * q_strides[3], mask=inside, other=0.0)
+    q_at = Q + rows[:, None] * q_strides[2] + columns[None, :] * q_strides[3]
+    q = tl.load(q_at, mask=inside, other=0.0)
     m_i = tl.full((BLOCK_Q,), -float("inf"), tl.float32)
     l_i = tl.full((BLOCK_Q,), 0.0, tl.float32)
     acc = tl.full((BLOCK_Q, BLOCK_D), 0.0, tl.float32)
 
     end = m
-    if CAUSAL:
-        end = tl.minimum(m, (tile + 1) * BLOCK_Q + (m - n))  # the tile's last query sees no key from here on
+    if CAUSAL:  # no query of the tile sees a key from there on
+        end = tl.minimum(m, (tile + 1) * BLOCK_Q + (m - n))
     for start in range(0, end, BLOCK_K):
         keys = start + tl.arange(0, BLOCK_K)
 
@@ -989,14 +1064,16 @@ def triton_forward(
     lse = torch.empty((b, h, n), dtype=torch.float32, device=q.device)
     forward_kernel[(triton.cdiv(n, block_q), b * h)](
         q, k, v, out, lse, q.stride(), k.stride(), v.stride(), h, n, m, d, 1 / math.sqrt(d),
-        CAUSAL=causal, BLOCK_Q=block_q, BLOCK_K=block_k, BLOCK_D=max(16, triton.next_power_of_2(d)),
+        CAUSAL=causal, BLOCK_Q=block_q, BLOCK_K=block_k,
+        BLOCK_D=max(16, triton.next_power_of_2(d)),
     )
     return out, lse
 
 # %% [markdown]
 # <details><summary>Hint 1: all holes have been filled before</summary>
 #
-# Holes 1, 2 and 5 are your first kernel. Holes 3 and 4 are the inner loop of 9.4, line by line.
+# Holes 1, 2 and 5 are your first kernel. Holes 3 and 4 are the inner loop of 9.4, line by line, with its care for rows
+# that have seen nothing yet.
 # </details>
 # <details><summary>Hint 2: loads</summary>
 #
@@ -1023,10 +1100,24 @@ def triton_forward(
 #
 # The tail: n, m or d is no multiple of the tile. Which load, score or store has no mask?
 # </details>
+# <details><summary>If you see NaN</summary>
+#
+# If it is everywhere, the factor is upside down, as in 9.4. If it is only with CAUSAL and n > m, the first rows see
+# nothing: −∞ − (−∞) in hole 4. Subtract 0 there instead of m_new, in the exponent and in the factor.
+# </details>
 # <details><summary>If Triton says that a type changes in the loop</summary>
 #
 # A variable that lives across iterations must keep its dtype and shape: m_i, l_i and acc are float32 before the loop
 # and after every round.
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - float32 and float16, any number of heads and sequences, $d$ up to 128. Lengths and widths need not be multiples of
+#   the tiles, and `BLOCK_Q` need not equal `BLOCK_K`.
+# - Q, K and V may be views, each laid out in its own way.
+# - Scores may be near 1000 in float16, or fall to $-420$. A key may be all zeros.
+# - A row that sees nothing has output 0 and logsumexp $-\infty$. The logsumexp is a natural one.
+# - As in 9.7: no load and no store leaves its tensor, the kernel writes every element, and the launcher stays as it is.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "triton_forward_test", "locked": true, "points": 5, "schema_version": 3, "solution": false}
@@ -1048,19 +1139,21 @@ plots.kernel_speed(triton_forward)
 # %% [markdown]
 # Larger tiles read the keys less often and keep the multipliers busy, until they no longer fit into registers and
 # shared memory. The gap that remains is the subject of the next two papers. FlashAttention-2 reports up to 73 % of an
-# A100's peak (Dao, 2023), and FlashAttention-3, which lets softmax and products overlap, 75 % of an H100's in 16 bits
-# (Shah et al., 2024; the abstract of the later conference version says 85 %, in BF16). (Triton doesn't use the tensor
-# cores of a T4: there the kernel is right and not fast.)
-#
+# A100's peak (Dao, 2023). FlashAttention-3, which lets softmax and products overlap, reports 75 % of an H100's in 16
+# bits (Shah et al., 2024; the abstract of the later conference version says 85 %, in BF16). (Triton doesn't use the
+# tensor cores of a T4: there the kernel is right, but not fast.)
+
+# %% [markdown]
 # ## 9.9 The backward pass as kernels  ●●● · 60 min · 2 points
 #
-# This one is a stretch: much work for few points, so do it last, or leave it out. The formulas of 9.6 hold, and the
-# loops pose a new question: **who may write where?** In 9.6 each tile of pairs added to three gradients, one tile after
-# the other. Now programs run at the same time. If two of them add to the same numbers, one may read before the other
-# has written, and a sum is lost.
+# (A side road: nothing later needs it. It is much work for few points, so do it last, or leave it out.)
+#
+# The formulas of 9.6 hold, and the loops pose a new question: **who may write where?** In 9.6 each tile of pairs added
+# to three gradients, one tile after the other. Now programs run at the same time. If two of them add to the same
+# numbers, one may read before the other has written, and a sum is lost.
 #
 # One way out: no two programs write the same tile. Then there are two kernels, each with a walk of its own, and both
-# compute the scores. That makes seven products for each pair of tiles, where five would do. (The other way is
+# compute the scores. That makes seven products per tile of pairs, where five would do. (The other way is
 # FlashAttention-2's: one kernel, in which the programs add to $dQ$ by *atomic* additions, one at a time; Dao, 2023,
 # section 3.2. It saves the two products, and the last digits of $dQ$ differ from run to run.) We take the two kernels:
 
@@ -1071,18 +1164,15 @@ plots.backward_walks()
 # - `keys_kernel`: a program owns a tile of keys. It walks *down* the queries and collects $dK$ and $dV$ on the chip.
 # - `queries_kernel`: a program owns a tile of queries. It walks *along* the keys and collects $dQ$.
 #
-# Each makes $P$ again for itself: more arithmetic, but no program waits for another.
-#
-# The launcher makes everything contiguous, so there are no strides, and computes $D$. `load_tile` loads rows of a head
+# The launcher computes $D$ and makes everything contiguous, so there are no strides. `load_tile` loads rows of a head
 # with zeros beyond the edges. Fill **three holes**: $P$ of a tile (used by both kernels), and the two inner loops.
 # Shapes: `q`, `grad` (`BLOCK`, `BLOCK_D`) are tiles of queries and of $dO$, `k`, `v` likewise of keys; `lse` and
-# `delta` hold $L$ and $D$ of the queries. Inputs are float32 or float16, and so are the gradients; `p` and `ds` are
-# float32.
+# `delta` hold $L$ and $D$ of the queries.
 #
 # **Which pairs count?** Keys beyond $m$ are loaded as zeros, so their scores are 0 and their weights $e^{0 - L}$. If
 # all real scores are near $-120$, so is $L$, and $e^{120}$ is infinite in float32: $\infty \cdot 0$ makes $dQ$ NaN. A
-# row that saw nothing has $L = -\infty$, with the same effect. To multiply by a mask afterwards is too late. With
-# $-\infty$ as the exponent the weight is 0. (To choose with `tl.where` after the exponential is right as well.)
+# row that saw nothing has $L = -\infty$, with the same effect. Multiplying by a mask afterward comes too late. With
+# $-\infty$ as the exponent the weight is 0. (Choosing with `tl.where` after the exponential is right as well.)
 #
 # **By hand.** With `CAUSAL`, $n = m$ and tiles of 16: which tiles of queries can see the keys 32 to 47? Those from
 # query 32 on, so the walk down starts at tile 2.
@@ -1090,7 +1180,7 @@ plots.backward_walks()
 # %% nbgrader={"grade": false, "grade_id": "triton_backward", "locked": false, "schema_version": 3, "solution": true}
 @triton.jit
 def load_tile(X, rows, columns, length, d):
-    """These rows of a head that lies row after row behind X; zeros where there is no such row or column."""
+    """These rows of a head that lies row after row behind X; zeros beyond its edges."""
     inside = (rows[:, None] < length) & (columns[None, :] < d)
     return tl.load(X + rows[:, None] * d + columns[None, :], mask=inside, other=0.0)
 
@@ -1104,7 +1194,7 @@ def store_tile(X, tile, rows, columns, length, d):
 
 @triton.jit
 def weights_again(q, k, lse, rows, keys, n, m, scale, CAUSAL: tl.constexpr):
-    """P of one tile, (rows, keys), from scores and logsumexp; 0 for pairs that don't exist or are hidden."""
+    """P of one tile, (rows, keys), from scores and logsumexp; 0 for pairs that don't count."""
     # Hole 1. Put −∞ into the exponent, with tl.where, for every pair that doesn't count.
     ### BEGIN SOLUTION
     seen = (rows[:, None] < n) & (keys[None, :] < m)
@@ -1128,8 +1218,8 @@ def keys_kernel(
     dk = tl.full((BLOCK, BLOCK_D), 0.0, tl.float32)
     dv = tl.full((BLOCK, BLOCK_D), 0.0, tl.float32)
     first = 0
-    if CAUSAL:
-        first = tl.maximum(tile * BLOCK - (m - n), 0) // BLOCK * BLOCK  # earlier tiles see none of these keys
+    if CAUSAL:  # earlier tiles see none of these keys
+        first = tl.maximum(tile * BLOCK - (m - n), 0) // BLOCK * BLOCK
     for start in range(first, n, BLOCK):
         rows = start + tl.arange(0, BLOCK)
         q = load_tile(Q + pair * n * d, rows, columns, n, d)
@@ -1193,9 +1283,9 @@ def triton_backward(
     q, k, v, grad, lse = (x.contiguous() for x in (q, k, v, grad_out, lse))
     dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
     sizes = {"CAUSAL": causal, "BLOCK": block, "BLOCK_D": max(16, triton.next_power_of_2(d))}
-    common = (q, k, v, grad, lse, delta)
-    keys_kernel[(triton.cdiv(m, block), b * h)](*common, dk, dv, n, m, d, 1 / math.sqrt(d), **sizes)
-    queries_kernel[(triton.cdiv(n, block), b * h)](*common, dq, n, m, d, 1 / math.sqrt(d), **sizes)
+    common, lengths = (q, k, v, grad, lse, delta), (n, m, d, 1 / math.sqrt(d))
+    keys_kernel[(triton.cdiv(m, block), b * h)](*common, dk, dv, *lengths, **sizes)
+    queries_kernel[(triton.cdiv(n, block), b * h)](*common, dq, *lengths, **sizes)
     return dq, dk, dv
 
 # %% [markdown]
@@ -1224,6 +1314,12 @@ def triton_backward(
 #
 # Is it q or k that is multiplied by ds? And is the scale in it?
 # </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - float32 and float16; any number of heads and sequences. Lengths and widths need not be multiples of 16.
+# - With `CAUSAL` rows may see nothing. Without, all scores may lie between $-150$ and $-120$.
+# - As in 9.7: no load and no store leaves its tensor, the kernels write every element, and the launcher stays as it is.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "triton_backward_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.triton_backward(triton_backward, points=2)
@@ -1236,8 +1332,7 @@ check.triton_backward(triton_backward, points=2, cases=hidden.triton_backward)
 # ## 9.10 One query, many workers  ●●○ · 25 min · 2 points
 #
 # When a model writes (unit 08) there is *one* query per head, and a long cache of keys. Your kernel starts one program
-# per head: 32 heads are 32 programs. An H100 has 132 multiprocessors, and 100 of them stand idle while 32 walk through
-# all the keys.
+# per head. With 32 heads, 32 of an H100's 132 multiprocessors walk through all the keys, and 100 stand idle.
 #
 # 9.3 helps. Cut the **keys** into parts, let every part be worked on at the same time, and merge by logsumexp. This is
 # flash decoding (Dao et al., 2023).
@@ -1246,14 +1341,12 @@ check.triton_backward(triton_backward, points=2, cases=hidden.triton_backward)
 plots.decoding_splits(tiles=12, workers=4)
 
 # %% [markdown]
-# Write it in PyTorch, with an axis for the parts. "At the same time" then means: **no loop over the parts**. The check
-# counts the operations that PyTorch carries out (a view is one, an `einsum` several): 48 parts take no more of them
-# than 2 (120 are allowed, a right answer needs about 30). `torch.softmax` and `torch.logsumexp` may be used here. And
-# it looks for the parts: `splits` is not to be ignored, and some tensor must hold the outputs of all parts side by
-# side. A real key may be zero. What was added is known by its place.
+# Write it in PyTorch, with an axis for the parts. "At the same time" then means: **no loop over the parts**, neither
+# for their outputs nor for merging them.
 #
 # **By hand.** $m = 10$ keys in 4 parts of $\lceil 10/4 \rceil = 3$: 3, 3, 3 and 1. And 5 keys in 4 parts of 2: 2, 2, 1
-# and 0. The last part is empty, and must not count.
+# and 0. The last part is empty, and must not count. Nor must the keys that fill up a short part. They are known by
+# their place: a real key may be zero.
 #
 # **Predict:** why is the result of 4 parts not equal to that of 1 part in every bit?
 
@@ -1299,6 +1392,16 @@ def flash_decoding(
 # The formula of 9.3 with a sum over all parts: weights $e^{L - \max L}$, along the axis of the parts. Leave room for
 # d_v: keep axes with `keepdim=True`.
 # </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - float32 and float64, any number of leading axes. `splits` may be 1, and may be larger than $m$: then several parts
+#   are empty.
+# - Scores may climb by 40 per key or lie near $-30{,}000$.
+# - 48 or 64 parts take at most 120 tensor operations (a view is one, an `einsum` several). A right answer takes about
+#   40.
+# - There are parts: some tensor is large enough for the outputs of all parts that have keys, $d_v$ numbers each,
+#   whatever its shape. And none has more than `splits` $\cdot\, m (d + d_v)$ numbers per sequence.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "flash_decoding_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.flash_decoding(flash_decoding, points=2)
@@ -1312,22 +1415,22 @@ check.flash_decoding(flash_decoding, points=2, cases=hidden.flash_decoding)
 #
 # Floating-point sums depend on the order of their terms. The last bits differ, nothing else does.
 # </details>
-#
+
+# %% [markdown]
 # ## 9.11 Eight bits and outliers  ●●○ · 25 min · 2 points
 #
-# Half the bits are half the bytes, and twice the FLOPs on recent GPUs. FP8 (e4m3) has 3 bits after the point:
-# neighbouring numbers lie up to 12 % apart, so rounding is off by up to 6 %. In a sum of many products such errors
-# partly cancel. One *large* product has one large error, which nothing cancels. And queries and keys of trained models
-# do have outliers: a few features that are far larger than the rest.
+# (A side road: nothing later needs it.) Half the bits are half the bytes, and twice the FLOPs on recent GPUs. FP8
+# (e4m3) has 3 bits after the point: neighboring numbers lie up to 12 % apart, so rounding is off by up to 6 %. In a sum
+# of many products such errors partly cancel. One *large* product has one large error, which nothing cancels. And
+# queries and keys of trained models do have outliers: a few features that are far larger than the rest.
 #
 # The trick of FlashAttention-3 (Shah et al., 2024): turn queries and keys by the same orthogonal matrix $R$. Scores
 # don't change,
 #
 # $$(qR)(kR)^\top = q\,R R^\top k^\top = q\,k^\top,$$
 #
-# and an outlier is spread over all features. A good $R$ is random signs, then a Hadamard matrix. That is a matrix of
-# $\pm 1$ with orthogonal rows, built by doubling. (Any matrix of that kind is right here: with its rows in another
-# order, or with the minus in another of the four blocks. The signs come first with each.)
+# and an outlier is spread over all features. A good $R$ is random signs, then a Hadamard matrix: a matrix of $\pm 1$
+# with orthogonal rows, built by doubling.
 #
 # $$H_1 = (1), \qquad H_{2d} = \begin{pmatrix} H_d & H_d \\ H_d & -H_d \end{pmatrix}, \qquad
 # x' = (x \circ \text{signs})\,\frac{H_d}{\sqrt d}$$
@@ -1335,15 +1438,15 @@ check.flash_decoding(flash_decoding, points=2, cases=hidden.flash_decoding)
 # **By hand.** $d = 2$, signs $(1, 1)$. The query $(8, 1)$ becomes $(9, 7)/\sqrt 2 = (6.4, 4.9)$: no feature stands out
 # any more. The key $(1, 2)$ becomes $(3, -1)/\sqrt 2$. Score before: $8 + 2 = 10$. After: $(27 - 7)/2 = 10$.
 #
-# **Predict:** a token has one feature of 30, the other 63 are near 1. How large is its largest feature after the
-# rotation, about?
+# **Predict:** a token has one feature of 30, and the sizes of the other 63 are near 1. How large is its largest feature
+# after the rotation, about? (Two things add up.)
 
 # %%
 guess_largest_feature = None  # a number
 
 # %% nbgrader={"grade": false, "grade_id": "incoherent_rotation", "locked": false, "schema_version": 3, "solution": true}
 def hadamard(d: int) -> Float[Tensor, "d d"]:
-    """H_d / √d in float32 or float64: entries ±1/√d, orthonormal rows. d is a power of two, 1 included."""
+    """H_d / √d: entries ±1/√d, orthonormal rows. d is a power of two, 1 included."""
     ### BEGIN SOLUTION
     h = torch.ones(1, 1)
     while len(h) < d:
@@ -1355,8 +1458,8 @@ def hadamard(d: int) -> Float[Tensor, "d d"]:
 def rotate(
     q: Float[Tensor, "*batch n d"], k: Float[Tensor, "*batch m d"], signs: Float[Tensor, "d"]
 ) -> tuple[Float[Tensor, "*batch n d"], Float[Tensor, "*batch m d"]]:
-    """(q ∘ signs) H/√d and (k ∘ signs) H/√d, in the dtype of q and k. `signs` holds +1 and −1, always in float32.
-    A float32 H/√d is exact enough for q in float64."""
+    """In the dtype of q and k: (q ∘ signs) H/√d and (k ∘ signs) H/√d. `signs` holds +1 and −1,
+    always in float32."""
     ### BEGIN SOLUTION
     turn = (signs[:, None] * hadamard(len(signs))).to(q)  # the signs of the features flip rows of H
     return q @ turn, k @ turn
@@ -1373,6 +1476,16 @@ def rotate(
 # `hadamard(8) @ hadamard(8).T` must be the identity. And q @ k.T must not change when both are rotated. Matrix and
 # signs must have the dtype of q, which may be 16-bit: `.to(q)`.
 # </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - `hadamard`: float32 or float64. $d$ is a power of two, 1 included. Orthonormal rows and entries $\pm 1/\sqrt d$, to
+#   within 0.0001: any such matrix is right, with its rows in another order, or with the minus in another of the four
+#   blocks.
+# - `rotate`: float32, float64 and float16; what comes back has the dtype of `q` and `k`. A float32 $H/\sqrt d$ is exact
+#   enough even for float64. Any number of leading axes.
+# - Scores stay to within 0.0001 (relative; 0.01 in float16). A token with a single feature gets the same size in all
+#   features. Flipping signs by hand, and then rotating with signs of $+1$, gives the same.
+# </details>
 
 # %% nbgrader={"grade": true, "grade_id": "incoherent_rotation_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
 check.incoherent_rotation(hadamard, rotate, points=2)
@@ -1387,7 +1500,8 @@ plots.rotated_outliers(hadamard, rotate)
 # %% [markdown]
 # <details><summary>The largest feature</summary>
 #
-# $30/\sqrt{64} = 3.75$ in every feature, plus or minus what the others bring.
+# About 6. The outlier leaves $30/\sqrt{64} = 3.75$ in every feature, plus or minus. The other 63, with random signs and
+# divided by 8, add a number of size 1 or so to each, and the largest of 64 such sums is near 6.
 # </details>
 #
 # **Measure it:** attention with all operands rounded to FP8, against float32.
@@ -1397,14 +1511,15 @@ plots.fp8_error(hadamard, rotate)
 
 # %% [markdown]
 # Without outliers there is nothing to gain. With them the error falls to less than half. The rotation costs little:
-# with $H$ in its doubled form it takes $d \log_2 d$ additions a row, and it fits into the step before the kernel, where
-# positions are turned anyway (unit 05).
-#
+# with $H$ in its doubled form it takes $d \log_2 d$ additions per row, and it fits into the step before the kernel,
+# where positions are turned anyway (unit 05).
+
+# %% [markdown]
 # ## 9.12 Measure it: time and memory  ●○○ · 10 min
 #
 # One head, $d = 64$, on your machine: attention in three steps, PyTorch's own fused operator, your 9.4 with tiles of
-# 256, and on a GPU your kernel of 9.8. **Predict** the exponents of $n$ in both pictures: of the time of all, and of
-# the memory of your tiles.
+# 256, and on a GPU your kernel of 9.8. **Predict** the exponents of $n$ in both pictures: of the time, for all of them,
+# and of the memory of your tiles.
 
 # %%
 guess_time_exponent = None  # 1, 2 or 3
@@ -1430,7 +1545,7 @@ plots.time_and_memory({
 # <details><summary>What you should see</summary>
 #
 # Time grows about like $n^2$ for all: the FLOPs are the same. Memory tells them apart: $n^2$ for the three steps, $n$
-# or less for the others, whose tiles have a fixed size. On a CPU too your tiles win for long sequences: a tile of
+# or less for the others, whose tiles have a fixed size. Even on a CPU your tiles win for long sequences: a tile of
 # scores stays in the processor's cache, and the full matrix no longer fits (its exponent of time is then above 2). On a
 # GPU the Python loop is slow, and that is what the kernel of 9.8 is for.
 # </details>
@@ -1447,7 +1562,7 @@ plots.time_and_memory({
 # **Mark scheme (2 points).**
 # - ½ point: the identity $e^{x - m'} = e^{m - m'} e^{x - m}$ (or: a common factor cancels between numerator and
 #   denominator), so sums relative to an old maximum are corrected by one factor, exactly.
-# - ½ point: what is kept: running maximum, running sum and the unnormalised output of each row (or output and logsumexp
+# - ½ point: what is kept: running maximum, running sum and the unnormalized output of each row (or output and logsumexp
 #   of each part).
 # - ½ point: why it is enough: numerator and denominator are both plain sums over the keys, a sum can be taken in pieces
 #   and in any order, and every pair of query and key has contributed with its full weight; nothing is left out.
@@ -1459,7 +1574,7 @@ plots.time_and_memory({
 # The output of a query is a quotient of two sums over the keys: $\sum_j e^{S_j} v_j$ over $\sum_j e^{S_j}$. Sums can be
 # taken piece by piece. The only thing that seems to need the whole row is the maximum that is subtracted for safety,
 # and it cancels in the quotient. If it changes from $m$ to $m'$, all old terms change by the same factor,
-# $e^{x - m'} = e^{m - m'} e^{x - m}$, so it is enough to keep the maximum, the sum and the unnormalised output, and to
+# $e^{x - m'} = e^{m - m'} e^{x - m}$, so it is enough to keep the maximum, the sum and the unnormalized output, and to
 # multiply the last two by that factor. No key is left out and no weight is guessed. Last bits can differ because
 # floating-point sums depend on the order in which they are added, and tiles add in another order. A different size of
 # tile changes them too.
@@ -1486,7 +1601,7 @@ plots.time_and_memory({
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "why_faster", "locked": false, "points": 2, "schema_version": 3, "solution": true}
 # Time is set by arithmetic or by traffic, whichever takes longer. Standard attention does $d$ FLOPs for each number
-# that it moves. With $d = 64$ in 16 bits that is 32 FLOPs a byte, and an H100 could do 295 in the time of one byte:
+# that it moves. With $d = 64$ in 16 bits that is 32 FLOPs per byte, and an H100 could do 295 in the time of one byte:
 # nine tenths of its arithmetic stand idle while four journeys of an $n \times n$ matrix go on. Tiles of $B$ rows move
 # about $2B/d$ times fewer numbers (6 times for $B = 192$), so the same FLOPs no longer wait. In the backward pass the
 # scores are computed a second time. Those FLOPs are cheaper than fetching $n^2$ stored weights. It brings little when a
@@ -1496,8 +1611,8 @@ plots.time_and_memory({
 # %% [markdown]
 # ## What you guessed, and what came out
 #
-# Nothing here is graded, and nothing happens if a guess is missing. A guess that was wrong is the more useful one:
-# there is something to explain.
+# Nothing here is graded, and nothing happens if a guess is missing. A wrong guess is the more useful kind: it leaves
+# you something to explain.
 
 # %%
 from helpers.measuring.guesses import guesses
@@ -1513,7 +1628,7 @@ guesses({
     "9.4 Numbers in your largest tensor": (guess_largest_tensor, 4096 * 64),
     "9.5 Share of FLOPs that causal tiles tend to": (guess_share, 0.5),
     "9.6 Products per tile in the backward pass": (guess_products, 5),
-    "9.11 Largest feature after the rotation, about": (guess_largest_feature, 30 / math.sqrt(64)),
+    "9.11 Largest feature after the rotation, about": (guess_largest_feature, 6.1),
     "9.12 Exponent of the time": (guess_time_exponent, 2),
     "9.12 Exponent of the memory of your tiles": (guess_memory_exponent, 1),
 })
@@ -1529,7 +1644,7 @@ guesses({
 # - **Backward**: $P = e^{S - L}$ is made again, and $D = \operatorname{rowsum}(dO \circ O)$ replaces the sum over a
 #   row.
 # - **A kernel** is one row of the walk: offsets, masks, a loop, a store. Two programs must not write the same place.
-# - Whole tiles are skipped if causal, one query is split over its keys, and a rotation makes outliers fit into 8 bits.
+# - Causal attention skips whole tiles, one query is split over its keys, and a rotation makes outliers fit into 8 bits.
 #
 # **Read more**
 #

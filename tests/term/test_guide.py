@@ -10,7 +10,7 @@ from typer.main import get_command
 
 from autograder.cli import app
 
-PAGES = ["README.md", "autograder/README.md"]
+PAGES = ["docs/TEACHING.md", "autograder/README.md"]
 GROUP = get_command(app)
 
 

@@ -201,7 +201,7 @@ def _tflops(kernel: Callable, tiles: Sequence[tuple[int, int]], d: int) -> None:
                 print(f"{name}, n = {n}: {type(error).__name__}")
                 break
         axis.plot(lengths[: len(speeds)], speeds, "o-", color=colour, label=name)
-    axis.axhline(ceiling, color=OUTPUT, ls="--", label=f"matrix products alone: {ceiling:.0f}")
+    axis.axhline(ceiling, color=OUTPUT, ls="--", label=f"bare matrix products: {ceiling:.0f}")
     axis.set(title=f"forward TFLOP/s, 16 heads, d = {d}, float16", xlabel="n", xscale="log", ylim=(0, None))
     axis.set_xticks(lengths, lengths)
     axis.minorticks_off()

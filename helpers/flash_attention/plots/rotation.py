@@ -32,11 +32,11 @@ def rotated_outliers(hadamard: Callable, rotate: Callable, d: int = 64) -> None:
 
 
 def _signs(axis, matrix: Tensor) -> None:
-    """A column for each new feature: it adds up all the old ones, with a sign of its own for each. Grey is plus."""
+    """A column for each new feature: it adds up all the old ones, with a sign of its own for each. Gray is plus."""
     n = len(matrix)
     axis.imshow(matrix > 0, cmap=ListedColormap([MASKED, OUTPUT]), vmin=0, vmax=1)
     axis.set(xticks=range(0, n, 4), yticks=range(0, n, 4), xlabel="feature after", ylabel="feature before")
-    axis.set_title(f"H for {n} features: grey +1/{n**0.5:g}, pale −1/{n**0.5:g}", fontsize=10)
+    axis.set_title(f"H for {n} features: gray +1/{n**0.5:g}, pale −1/{n**0.5:g}", fontsize=10)
     axis.tick_params(length=0)
     axis.spines[:].set_visible(False)
 

@@ -84,7 +84,7 @@ def _causal_tiles(axis, n: int, m: int, block_q: int, block_k: int) -> None:
 
 
 def backward_walks(side: int = 4) -> None:
-    """Who may write where: a program a tile of keys walks down a column, one a tile of queries along a row."""
+    """Who may write where: one program per tile of keys walks down a column, one per tile of queries along a row."""
     figure, axes = plt.subplots(1, 2, figsize=(8.5, 3.4))
     titles = ("dK and dV: one program per tile of keys", "dQ: one program per tile of queries")
     for axis, title, down in zip(axes, titles, (True, False)):
@@ -119,7 +119,7 @@ def backward_walks(side: int = 4) -> None:
 
 
 def decoding_splits(tiles: int = 12, workers: int = 4) -> None:
-    """One query and a long row of keys: who reads which tile of keys when, alone and shared out."""
+    """One query and a long row of keys: who reads which tile of keys when, one worker alone and several together."""
     colours = (QUERY, KEY, VALUE, WEIGHT)
     figure, axes = plt.subplots(1, 2, figsize=(9.5, 2.5), sharex=True, sharey=True)
     for axis, count in zip(axes, (1, workers)):

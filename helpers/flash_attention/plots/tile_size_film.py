@@ -36,7 +36,7 @@ def _film(standard: Callable, tiled: Callable, n: int, d: int, size: int = 2) ->
 
     described = (
         f"Tiles of {ROWS[0]} to {ROWS[-1]} rows, one after the other: the memory that four of them take on "
-        "the chip rises in step, the bytes that attention moves fall in step."
+        "the chip rises in step, and the bytes that attention moves fall in step."
     )
     return film(figure, frame, range(len(ROWS)), described, milliseconds=2500, still=4)
 

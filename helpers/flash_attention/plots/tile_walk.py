@@ -39,7 +39,7 @@ class Walk:
 
 
 def tile_walk(n: int = 1024, d: int = 64, block: int = 256) -> None:
-    """The walk as a film, a frame a tile: what is on the chip, what was read. Its last frame is the whole story."""
+    """The walk as a film, one frame per tile: what is on the chip, what was read. Its last frame is the whole story."""
     play(_film(Walk(n, d, block)))
 
 

@@ -155,6 +155,6 @@ class Flow:
     def _end(self) -> str:
         difference = (self.states[-1].out - self.exact).abs().max().item()
         return (
-            f"All {len(WORDS)} outputs are those of 2.5 (largest difference: {difference:.0e}), and never were "
-            f"more than {BLOCK} × {BLOCK} scores there."
+            f"All {len(WORDS)} outputs are those of 2.5 (largest difference: {difference:.0e}), and there were never "
+            f"more than {BLOCK} × {BLOCK} scores at a time."
         )
