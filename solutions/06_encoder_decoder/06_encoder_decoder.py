@@ -407,7 +407,7 @@ check.EncoderDecoder(EncoderDecoder, points=4, cases=hidden.EncoderDecoder)
 # How do you train it? Let the decoder write, and compare? It would write nonsense at first, and learn from nonsense.
 # **Teacher forcing** (Williams & Zipser, 1989): at every position the decoder gets the *right* tokens so far, and is
 # asked for the next one. With the causal mask all positions are done in one pass. (What it never practices is going on
-# from a mistake of its own. That gap is called exposure bias: Ranzato et al., 2016.)
+# from a mistake of its own. That gap is called exposure bias.)
 #
 # **(a) `teacher_forcing`.** The decoder's **inputs** are START and then the target. The **labels** are the target, END
 # after its last word, then PAD.

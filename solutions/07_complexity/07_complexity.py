@@ -857,10 +857,10 @@ plots.patches_or_channels(channel_attention, sizes=[(256, 512), (1024, 512)], he
 #
 # <!-- BEGIN MARK SCHEME -->
 # **Mark scheme (1 point).**
-# - ½ point: with one head the channels cost more. The attention products alone: 4nd² against 4n²d, a ratio of d/n = 2
+# - ½ point: with one head the channels cost more. Only the attention products: 4nd² against 4n²d, a ratio of d/n = 2
 #   (268 against 134 million FLOPs). With the four projections (8nd² = 537 million in both) only 805 against 671
 #   million, 1.2 times. (¼ for the right answer without the projections or without numbers.)
-# - ½ point: one thing that turns it round, with its reason. Heads: they cut the channels' cost to 4nd²/h and leave the
+# - ½ point: one thing that reverses it, with its reason. Heads: they cut the channels' cost to 4nd²/h and leave the
 #   patches' cost alone; equal at h = d/n = 2, cheaper from then on. Or more patches: 4n²d grows with n², 4nd² only with
 #   n, so from n > d on (larger images) the channels are cheaper. Or n × n projections for the channels (8n²d instead of
 #   8nd²), which fix the number of patches.
@@ -869,7 +869,7 @@ plots.patches_or_channels(channel_attention, sizes=[(256, 512), (1024, 512)], he
 # %% [markdown] nbgrader={"grade": true, "grade_id": "channel_attention_why", "locked": false, "points": 1, "schema_version": 3, "solution": true}
 # With one head the channels cost more. Their scores and sum take $4nd^2 = 268$ million FLOPs, those of the patches
 # $4n^2d = 134$ million: the ratio is $d/n = 2$. Counted fairly, with the four projections that both need ($8nd^2 = 537$
-# million), it is 805 against 671 million, so only 1.2 times as much. Heads turn the answer round. Between patches every
+# million), it is 805 against 671 million, so only 1.2 times as much. Heads reverse the answer. Between patches every
 # head still compares all pairs, over fewer features, so heads change nothing. Between channels a head compares only its
 # own $d/h$ channels, so the cost falls to $4nd^2/h$: equal at $h = 2$, half of the patches' cost at $h = 4$. A larger
 # image does it too, because $n^2d$ passes $nd^2$ at $n = d$.
@@ -930,8 +930,8 @@ check.model_flops(model_flops, points=3, cases=hidden.model_flops)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **Count it.** Real models (that of unit 05, in `helpers/transformer_lm/transformer.py`), real training steps, every
-# product counted. Where is the rule of thumb good, and where is it not?
+# **Count it.** Real models (unit 05's, in `helpers/transformer_lm/transformer.py`), real training steps, every product
+# counted. Where is the rule of thumb good, and where is it not?
 
 # %%
 from helpers.transformer_lm.transformer import Config, DecoderLM
@@ -1059,7 +1059,7 @@ plots.published_runs(training_run)
 # 1. It reads a prompt of 4000 tokens.
 # 2. It writes one token for one user, with 4000 tokens in the cache.
 # 3. It writes one token for each of 128 users, with 4000 tokens in each cache. (The caches of one layer are then 8.4
-#    GB. All 32 layers of such a model would need 268 GB, which is why they are spread.)
+#    GB. All 32 layers of such a model would need 268 GB, which is why the layers are spread.)
 #
 # What would help in 2, and why does the same help less in 3?
 #
