@@ -239,6 +239,15 @@ def unit_of(data: bytes, units: dict[str, list[str]]) -> str | None:
     return _within_limits(submission_parser.unit_of, data, units)["unit"]
 
 
+def is_as_released(course: Course, unit: str, data: bytes) -> bool:
+    """Whether a file is the notebook of a unit as it was given out. False for one that can't be read."""
+    original = course.solved(unit).read_text(encoding="utf-8")
+    try:
+        return _within_limits(submission_parser.as_released, data, original)["as released"]
+    except Rejected:
+        return False
+
+
 def _within_limits(function, *arguments) -> dict:
     try:
         answer = limited_process.call(function, *arguments)

@@ -12,6 +12,7 @@ from nbconvert.filters.highlight import Highlight2HTML
 from nbformat import NotebookNode
 
 from autograder import limited_process, notebooks, size_limits
+from autograder.grading.as_released import is_as_released
 from autograder.grading.repair import NoCourseCells, repair
 from autograder.grading.sanitize_text import sanitize_text_cells
 from autograder.grading.skipped_cells import mark_skipped_cells
@@ -36,6 +37,14 @@ def unit_of(data: bytes, units: dict[str, list[str]]) -> dict:
     units: unit → the grade_ids of its cells."""
     try:
         return {"unit": _unit(_parsed(data), units)}
+    except Rejected as reason:
+        return {"rejected": str(reason)}
+
+
+def as_released(data: bytes, original: str) -> dict:
+    """{"as released": whether a file is the notebook as it was given out}, or {"rejected": why}."""
+    try:
+        return {"as released": is_as_released(_parsed(data), notebooks.parse(original))}
     except Rejected as reason:
         return {"rejected": str(reason)}
 
@@ -75,6 +84,7 @@ def _known_without_marks(notebook: NotebookNode) -> set[str]:
 
 
 def _made_ready(notebook: NotebookNode, original: NotebookNode) -> list[str]:
+    unchanged = is_as_released(notebook, original)
     lines = repair(notebook, original)
     lines += [line for cell in notebook.cells if cell.cell_type == "markdown" for line in _pictures(cell)]
     lines += _cut(notebook)
@@ -87,7 +97,7 @@ def _made_ready(notebook: NotebookNode, original: NotebookNode) -> list[str]:
                 lines += _coloured(cell)
     mark_skipped_cells(notebook, original)
     notebook.metadata = NotebookNode(kernelspec=notebooks.KERNEL, language_info={"name": "python"})
-    notebook.metadata[STAMP] = {"repairs": lines}
+    notebook.metadata[STAMP] = {"repairs": lines} | ({"as released": True} if unchanged else {})
     return lines
 
 
