@@ -200,11 +200,12 @@ def gradescope_zip(
 
     It holds the unit's solution and hidden cases, and so do Gradescope's containers. Written answers are not scored
     there."""
-    from autograder.exports.gradescope_autograder import make_autograder
+    from autograder.exports.gradescope_autograder import TO_SET, make_autograder
 
     course = find_course()
     path = make_autograder(course, course.unit(unit), into)
     say(f"{path.stat().st_size / 1e6:.1f} MB: {path}")
+    say(TO_SET)
 
 
 @command()

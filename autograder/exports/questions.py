@@ -22,7 +22,8 @@ def questions_table(course: Course, found: dict[str, list[Grade]]) -> tuple[str,
     def cells(name: str, unit: str) -> list[str]:
         one = scores.get((name, unit))
         graded = points[unit].get(name, {}) if one and one.status != EXCUSED else {}
-        return [format_cell(one.score if one else None), *(format_cell(graded.get(exercise)) for exercise in exercises[unit])]
+        values = [one.score if one else None, *(graded.get(exercise) for exercise in exercises[unit])]
+        return [format_cell(value) for value in values]
 
     rows = [
         [*(getattr(who, what) for what in WHO), *(cell for unit in found for cell in cells(name, unit))]
