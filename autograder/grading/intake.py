@@ -15,6 +15,7 @@ from autograder import limited_process, notebooks, size_limits
 from autograder.course.exercises import solved
 from autograder.course.paths import Course
 from autograder.grading import submission_parser
+from autograder.grading.repair import CODE_STUB, TEXT_STUB
 from autograder.grading.submission_discovery import Submission, invalid_character
 from autograder.grading.submission_parser import Rejected
 from autograder.whole_files import write_whole
@@ -247,6 +248,8 @@ def _units_in(data: bytes, units: dict[str, list[str]]) -> list[str]:
 def is_as_released(course: Course, unit: str, data: bytes) -> bool:
     """Whether a file is the notebook of a unit as it was given out. False for one that can't be read, and where the
     unit is gone."""
+    if not any(stub.encode() in data for stub in (CODE_STUB, TEXT_STUB)):  # most of a class: nothing need be read
+        return False
     try:
         original = course.solved(unit).read_text(encoding="utf-8")
         return _within_limits(submission_parser.as_released, data, original)["as released"]
