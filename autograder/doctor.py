@@ -13,6 +13,7 @@ from pathlib import Path
 from autograder.course.paths import Course
 from autograder.course.repository_url import ADVICE, repository_url
 from autograder.cpu_count import cpu_count
+from autograder.judge.sandbox import apparmor
 from autograder.judge.sandbox.cgroup import home_of_cgroups
 
 
@@ -79,8 +80,11 @@ def _grading() -> Iterator[Finding]:
 
 def _sandbox() -> Iterator[Finding]:
     namespaces = _answers(["unshare", "--user", "--map-root-user", "--pid", "--fork", "true"])
-    advice = "" if namespaces else "Allow them (sysctl kernel.unprivileged_userns_clone=1), or grade as root."
-    yield Finding("user namespaces", "yes" if namespaces else "no", advice)
+    if not namespaces and apparmor.restricts():
+        yield Finding("user namespaces", f"no: {apparmor.WHY}", apparmor.ADVICE)
+    else:
+        advice = "" if namespaces else "Allow them (sysctl kernel.unprivileged_userns_clone=1), or grade as root."
+        yield Finding("user namespaces", "yes" if namespaces else "no", advice)
     found = shutil.which("bwrap")
     works = bool(found) and _answers(["bwrap", "--ro-bind", "/", "/", "--unshare-pid", "true"])
     advice = (

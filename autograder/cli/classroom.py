@@ -116,6 +116,9 @@ def export(
         str | None, typer.Option(metavar="TITLE", help="canvas, moodle: the column to fill, where it can't be told.")
     ] = None,
     with_open: Annotated[bool, typer.Option("--open", help="Even where written answers are not marked yet.")] = False,
+    questions: Annotated[
+        bool, typer.Option("--questions", help="csv: a line a student, with a column for each exercise.")
+    ] = False,
 ) -> None:
     """Write grades: as a long CSV, or into the file that a learning management system takes back.
 
@@ -128,7 +131,7 @@ def export(
 
     course = find_course()
     chosen = course.chosen(units) if units else units_with_grades(course)
-    done = run(course, chosen, format, into, column, with_open)
+    done = run(course, chosen, format, into, column, with_open, questions)
     for line in done.notes:
         warn(line, out)
     where = f" into the column '{done.column}'" if done.column else ""
@@ -197,11 +200,12 @@ def gradescope_zip(
 
     It holds the unit's solution and hidden cases, and so do Gradescope's containers. Written answers are not scored
     there."""
-    from autograder.exports.gradescope_autograder import make_autograder
+    from autograder.exports.gradescope_autograder import TO_SET, make_autograder
 
     course = find_course()
     path = make_autograder(course, course.unit(unit), into)
     say(f"{path.stat().st_size / 1e6:.1f} MB: {path}")
+    say(TO_SET)
 
 
 @command()

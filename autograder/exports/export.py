@@ -9,6 +9,7 @@ from autograder.course.paths import Course
 from autograder.csv_files import format_cell
 from autograder.errors import BAD_INPUT, CourseError
 from autograder.exports.lms_tables import CANVAS, MOODLE, FilledTable, fill_table
+from autograder.exports.questions import questions_table
 from autograder.gradebook import grades
 from autograder.gradebook.grades import Grade
 from autograder.lms import attempts
@@ -29,19 +30,29 @@ OF_GRADESCOPE = (
 
 
 def export(
-    course: Course, units: list[str], format: str, into: Path | None, column: str | None, with_open: bool
+    course: Course,
+    units: list[str],
+    format: str,
+    into: Path | None,
+    column: str | None,
+    with_open: bool,
+    questions: bool = False,
 ) -> FilledTable:
     """Writes the units' grades. into: for csv and gradescope the file to write; for canvas and moodle the file from
-    there. Raises CourseError, and then nothing is written."""
+    there; questions: with a column an exercise. Raises CourseError, and then nothing is written."""
     if format not in FORMATS:
         raise CourseError(f"There is no format '{printable(format)[:30]}': choose {', '.join(FORMATS)}.", BAD_INPUT)
+    if questions and format != CSV:
+        raise CourseError(f"--questions makes a table of its own: leave --format {format} out.", BAD_INPUT)
     if format != CSV and len(units) != 1:
         raise CourseError(f"--format {format} is for one unit: name it.", BAD_INPUT)
     found = {unit: grades.grades(course, unit) for unit in units}
     for of_unit in found.values() if not with_open else ():
         grades.require_all_marked(of_unit)
     notes = [line for of_unit in found.values() for line in grades.warnings(course, of_unit)]
-    if format in (CSV, GRADESCOPE):
+    if questions:
+        done = _with_questions(course, found, into)
+    elif format in (CSV, GRADESCOPE):
         done = _own_table(course, found, format, into)
     else:
         done = fill_table(course, found[units[0]], format, into, column)
@@ -62,10 +73,15 @@ def _own_table(course: Course, found: dict[str, list[Grade]], format: str, into:
         text = csv_files.to_csv(
             OF_GRADESCOPE, [_gradescope(one, known.get((one.student.student_id, one.unit), {})) for one in every]
         )
-    if not (path.is_file() and path.read_bytes() == encoded(text)):
-        _keep_copy(path)
-        csv_files.write_csv(path, text)
+    _write(path, text)
     return FilledTable(path, sum(one.score is not None for one in every))
+
+
+def _with_questions(course: Course, found: dict[str, list[Grade]], into: Path | None) -> FilledTable:
+    text, count = questions_table(course, found)
+    path = into or course.classroom / "questions.csv"
+    _write(path, text)
+    return FilledTable(path, count)
 
 
 def _long(one: Grade) -> list[str]:
@@ -100,6 +116,12 @@ def _lateness(one: Grade) -> str:
         return ""
     seconds = int((one.submitted - one.due).total_seconds()) if one.late and one.submitted and one.due else 0
     return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+
+
+def _write(path: Path, text: str) -> None:
+    if not (path.is_file() and path.read_bytes() == encoded(text)):
+        _keep_copy(path)
+        csv_files.write_csv(path, text)
 
 
 def _keep_copy(path: Path) -> None:

@@ -18,24 +18,40 @@ from autograder.whole_files import replaced, write_whole
 
 SETUP = """\
 #!/usr/bin/env bash
-# Run once, as root, when Gradescope builds the image.
+# Run once, as root, when Gradescope builds the image. The Python of its Ubuntu 22.04 is too old: uv brings another one.
 set -e
-apt-get update && apt-get install -y --no-install-recommends python3 python3-venv python3-dev gcc libc6-dev
-python3 -m venv /autograder/venv
+apt-get update && apt-get install -y --no-install-recommends python3-pip ca-certificates gcc libc6-dev
+python3 -m pip install --target /autograder/uv uv==0.13.9
+export PATH="/autograder/uv/bin:$PATH" UV_COMPILE_BYTECODE=1
+export UV_PYTHON_INSTALL_DIR=/autograder/python  # where the user that student code runs as can read it
+uv venv --python "${UV_PYTHON:-3.11}" /autograder/venv
+install() { uv pip install --python /autograder/venv "$@"; }
 cd /autograder/source
-/autograder/venv/bin/pip install --index-url https://download.pytorch.org/whl/cpu "$(grep '^torch==' constraints.txt)"
-/autograder/venv/bin/pip install -c constraints.txt wheels/*.whl
+install --index-url https://download.pytorch.org/whl/cpu "$(grep '^torch==' constraints.txt)"
+install -c constraints.txt wheels/*.whl
 """
-RUN = """\
+BROKEN_OFF = (
+    "Grading was broken off, by too little memory or time or by a fault of the grader's. What you handed in is safe: "
+    "hand it in once more, and tell your instructor if this stays."
+)
+RUN = f"""\
 #!/usr/bin/env bash
 # Run for every submission. AUTOGRADER and PYTHON are other than here only where this file is tried.
-base="${AUTOGRADER:-/autograder}"
+base="${{AUTOGRADER:-/autograder}}"
 export ATTN_COURSE="$base/source/course" OMP_NUM_THREADS=1
-python="${PYTHON:-/autograder/venv/bin/python}"
+python="${{PYTHON:-/autograder/venv/bin/python}}"
 chmod go= "$base/source" && chmod go-w "$base/results"  # student code runs as another user
+cat > "$base/results/results.json" << 'END'  # replaced at the end: without it nobody would see why there is no score
+{json.dumps({"score": 0.0, "output": BROKEN_OFF, "visibility": "visible", "tests": []})}
+END
 cd "$base/source/course" &&
-exec "$python" -m autograder.exports.gradescope_autograder "$base/submission" "$base/results/results.json"
+"$python" -m autograder.exports.gradescope_autograder "$base/submission" "$base/results/results.json"
+exit 0
 """
+TO_SET = (
+    "At Gradescope: base image Ubuntu 22.04; in the assignment's settings 1 CPU, 1.5 GB of memory (the 768 MB of a new "
+    "one are too few) and a timeout of 20 minutes."
+)
 
 
 def make_autograder(course: Course, unit: str, into: Path | None = None) -> Path:

@@ -29,6 +29,9 @@ NO_GRADES = {"notebook": "", "score": 0, "max_score": 0, "late_penalty": 0, "ope
 """What a page says above the notebook."""
 EARLIER, FOR_MARKERS = "earlier_answer", "for_markers"
 """The tags of cells that are there for the marker alone (see kept_marks.py and for_markers.py)."""
+AS_RELEASED = (
+    "<p><b>You handed in the file as it was released: did you download it before your answers were saved?</b></p>"
+)
 
 
 class FeedbackExporter(PageExporter):
@@ -86,7 +89,8 @@ def with_names(page: str, notebook: NotebookNode, waiting: Sequence[str]) -> str
     if count := len(waiting):
         said = f"; {count} answer{'s wait' if count > 1 else ' waits'} for a marker)</h4>"
         head = head.replace("(Score: ", "(So far: ", 1).replace(")</h4>", said, 1)
-    return head + body + rest
+    as_released = notebook.metadata.get(notebooks.STAMP, {}).get("as released")
+    return head + body + AS_RELEASED * bool(as_released) + rest
 
 
 def _named(head: str, cell: NotebookNode, place: tuple[str, str] | None, waits: bool) -> str:

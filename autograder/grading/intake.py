@@ -15,6 +15,7 @@ from autograder import limited_process, notebooks, size_limits
 from autograder.course.exercises import solved
 from autograder.course.paths import Course
 from autograder.grading import submission_parser
+from autograder.grading.repair import CODE_STUB, TEXT_STUB
 from autograder.grading.submission_discovery import Submission, invalid_character
 from autograder.grading.submission_parser import Rejected
 from autograder.whole_files import write_whole
@@ -215,7 +216,7 @@ def _chosen(hand_in: HandIn, submission: Submission, units: dict[str, list[str]]
     """The notebook that counts: the newest of the unit's."""
     files = hand_in.files
     if len(files) > 1:
-        files = [file for file in files if _is_of(submission.unit, file, units)]
+        files = [file for file in files if is_of(submission.unit, file.data, units)]
         if not files:
             raise Rejected(f"none of the {len(hand_in.files)} notebooks is one of {submission.unit}")
     file, wanted = files[-1], submission.path.name
@@ -227,16 +228,33 @@ def _chosen(hand_in: HandIn, submission: Submission, units: dict[str, list[str]]
     return file
 
 
-def _is_of(unit: str, file: NotebookFile, units: dict[str, list[str]]) -> bool:
+def is_of(unit: str, data: bytes, units: dict[str, list[str]]) -> bool:
+    """Whether a file is a notebook of a unit, if not of that one alone. False for one that can't be read."""
     try:
-        return unit_of(file.data, units) == unit
+        return unit in _units_in(data, units)
     except Rejected:
         return False
 
 
 def unit_of(data: bytes, units: dict[str, list[str]]) -> str | None:
     """The unit whose marked cells a notebook has most of; None for a notebook of something else. Raises Rejected."""
-    return _within_limits(submission_parser.unit_of, data, units)["unit"]
+    return next(iter(_units_in(data, units)), None)
+
+
+def _units_in(data: bytes, units: dict[str, list[str]]) -> list[str]:
+    return _within_limits(submission_parser.units_in, data, units)["units"]
+
+
+def is_as_released(course: Course, unit: str, data: bytes) -> bool:
+    """Whether a file is the notebook of a unit as it was given out. False for one that can't be read, and where the
+    unit is gone."""
+    if not any(stub.encode() in data for stub in (CODE_STUB, TEXT_STUB)):  # most of a class: nothing need be read
+        return False
+    try:
+        original = course.solved(unit).read_text(encoding="utf-8")
+        return _within_limits(submission_parser.as_released, data, original)["as released"]
+    except (Rejected, FileNotFoundError):
+        return False
 
 
 def _within_limits(function, *arguments) -> dict:

@@ -58,7 +58,7 @@ def _marked(notebook: NotebookNode) -> Iterator[tuple[str, NotebookNode]]:
 def _tidy(notebook: NotebookNode, wanted: dict[str, NotebookNode]) -> list[str]:
     """Colab's additions go without a word; marks that are no marks go, and are mentioned."""
     lines = []
-    notebook.cells = [cell for cell in notebook.cells if not _is_badge(cell)]
+    notebook.cells = [cell for cell in notebook.cells if not is_badge(cell)]
     notebook.metadata.pop("colab", None)
     for cell in notebook.cells:
         of_colab = cell.metadata.get("id")
@@ -72,7 +72,7 @@ def _tidy(notebook: NotebookNode, wanted: dict[str, NotebookNode]) -> list[str]:
     return lines
 
 
-def _is_badge(cell: NotebookNode) -> bool:
+def is_badge(cell: NotebookNode) -> bool:
     return cell.metadata.get("id") == "view-in-github" or cell.get("id") == "view-in-github"
 
 
@@ -104,7 +104,7 @@ def _is_untouched(cell: NotebookNode, original: NotebookNode) -> bool:
     if original.cell_type == "markdown":
         return cell.source.strip() in (TEXT_STUB, "")
     left = "".join(cell.source.replace(CODE_STUB, "").split())
-    return CODE_STUB in cell.source and left == _visible(original.source)
+    return CODE_STUB in cell.source and left == visible(original.source)
 
 
 def _original_of(cells: list[NotebookNode], original: NotebookNode) -> NotebookNode:
@@ -144,7 +144,7 @@ def _same_id(cell: NotebookNode, original: NotebookNode) -> bool:
 
 def _same_text(cell: NotebookNode, original: NotebookNode) -> bool:
     locked = original.metadata["nbgrader"].get("locked")
-    text = _visible(original.source)
+    text = visible(original.source)
     return bool(locked) and bool(text) and text == "".join(cell.source.split())
 
 
@@ -168,7 +168,7 @@ def _asked_for(original: NotebookNode) -> set[str]:
 _TESTS = (_same_id, _same_text, _same_definitions)
 
 
-def _visible(source: str) -> str:
+def visible(source: str) -> str:
     """The text as students got it, without what is between nbgrader's markers, and without white space."""
     kept, hidden = [], False
     for line in source.splitlines():
@@ -229,7 +229,7 @@ def _place_of(name: str, notebook: NotebookNode, original: NotebookNode) -> int:
 
 def _sign(cell: NotebookNode) -> str:
     """What a cell of the release is known by."""
-    return grade_id(cell) or _visible(cell.source)
+    return grade_id(cell) or visible(cell.source)
 
 
 def _blank(original: NotebookNode) -> NotebookNode:

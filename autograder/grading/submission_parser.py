@@ -12,9 +12,11 @@ from nbconvert.filters.highlight import Highlight2HTML
 from nbformat import NotebookNode
 
 from autograder import limited_process, notebooks, size_limits
+from autograder.grading.as_released import is_as_released
 from autograder.grading.repair import NoCourseCells, repair
 from autograder.grading.sanitize_text import sanitize_text_cells
 from autograder.grading.skipped_cells import mark_skipped_cells
+from autograder.grading.two_units import leave_out, units_of
 from autograder.notebooks import STAMP
 
 SECONDS = 2.0  # to colour one cell
@@ -30,12 +32,20 @@ class Rejected(Exception):
     """A submission that can't be graded as it is; the text says why and what to do."""
 
 
-def unit_of(data: bytes, units: dict[str, list[str]]) -> dict:
-    """{"unit": the unit whose marked cells the notebook in a file has most of, or None}, or {"rejected": why}.
+def units_in(data: bytes, units: dict[str, list[str]]) -> dict:
+    """{"units": those that the notebook in a file is of (see two_units.py)}, or {"rejected": why}.
 
     units: unit → the grade_ids of its cells."""
     try:
-        return {"unit": _unit(_parsed(data), units)}
+        return {"units": _units(_parsed(data), units)}
+    except Rejected as reason:
+        return {"rejected": str(reason)}
+
+
+def as_released(data: bytes, original: str) -> dict:
+    """{"as released": whether a file is the notebook as it was given out}, or {"rejected": why}."""
+    try:
+        return {"as released": is_as_released(_parsed(data), notebooks.parse(original))}
     except Rejected as reason:
         return {"rejected": str(reason)}
 
@@ -45,8 +55,10 @@ def parse_submission(data: bytes, unit: str, original: str, units: dict[str, lis
     solution."""
     try:
         notebook = _parsed(data)
-        _check_unit(_unit(notebook, units), unit)
-        lines = _made_ready(notebook, notebooks.parse(original))
+        found = _units(notebook, units)
+        _check_unit(found, unit)
+        lines = leave_out(notebook, [other for other in found if other != unit], units)
+        lines += _made_ready(notebook, notebooks.parse(original))
         return {"notebook": notebooks.to_text(notebook), "repairs": lines}
     except (Rejected, NoCourseCells) as reason:
         return {"rejected": str(reason)}
@@ -54,18 +66,15 @@ def parse_submission(data: bytes, unit: str, original: str, units: dict[str, lis
         return {"rejected": "not a notebook that Jupyter could read: something in it is nested too deep"}
 
 
-def _check_unit(found: str | None, unit: str) -> None:
-    if found is None:
+def _check_unit(found: list[str], unit: str) -> None:
+    if not found:
         raise Rejected("no cell can be told to be one of the course's: hand in the course's own notebook")
-    if found != unit:
-        raise Rejected(f"this is the notebook of unit {found}, handed in as {unit}")
+    if unit not in found:
+        raise Rejected(f"this is the notebook of unit {found[0]}, handed in as {unit}")
 
 
-def _unit(notebook: NotebookNode, units: dict[str, list[str]]) -> str | None:
-    here = (notebooks.grade_ids(notebook) or _known_without_marks(notebook)) - {"setup"}  # every unit has a setup cell
-    shared = {unit: len(here & set(ids)) for unit, ids in units.items()}
-    best = max(shared, key=shared.__getitem__, default=None)
-    return best if best and shared[best] else None
+def _units(notebook: NotebookNode, units: dict[str, list[str]]) -> list[str]:
+    return units_of(notebooks.grade_ids(notebook) or _known_without_marks(notebook), units)
 
 
 def _known_without_marks(notebook: NotebookNode) -> set[str]:
@@ -75,6 +84,7 @@ def _known_without_marks(notebook: NotebookNode) -> set[str]:
 
 
 def _made_ready(notebook: NotebookNode, original: NotebookNode) -> list[str]:
+    unchanged = is_as_released(notebook, original)
     lines = repair(notebook, original)
     lines += [line for cell in notebook.cells if cell.cell_type == "markdown" for line in _pictures(cell)]
     lines += _cut(notebook)
@@ -87,7 +97,7 @@ def _made_ready(notebook: NotebookNode, original: NotebookNode) -> list[str]:
                 lines += _coloured(cell)
     mark_skipped_cells(notebook, original)
     notebook.metadata = NotebookNode(kernelspec=notebooks.KERNEL, language_info={"name": "python"})
-    notebook.metadata[STAMP] = {"repairs": lines}
+    notebook.metadata[STAMP] = {"repairs": lines} | ({"as released": True} if unchanged else {})
     return lines
 
 

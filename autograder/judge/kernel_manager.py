@@ -11,6 +11,7 @@ from autograder.judge.fork_server import JUDGE, STUDENT, WarmProcess, branch
 from autograder.judge.fork_server_client import ForkServer, take_fork_server
 from autograder.judge.kernel import Kernel
 from autograder.judge.protocol import BorderError, read
+from autograder.judge.sandbox import apparmor
 from autograder.judge.sandbox.walls import SandboxError, Walls
 from autograder.judge.wall_time import wall_limit
 
@@ -98,6 +99,8 @@ class KernelManager:
     def _refusal(self, why: str) -> str:
         if self.sandbox == NONE:
             return f"The kernel did not start: {why or 'no reason given'}."
+        if apparmor.restricts():
+            return f"The sandbox '{self.sandbox}' does not work here: {apparmor.WHY}. {apparmor.ADVICE}"
         return (
             f"The sandbox '{self.sandbox}' does not work here ({why or 'no reason given'}), so nothing is graded. "
             f"`attn doctor` says what this machine can do; `--sandbox none` runs student code without one."

@@ -47,6 +47,7 @@ class Plan:
     strangers: set[str] = field(default_factory=set)
     missing: list[tuple[str, str]] | None = None
     equal: list[list[str]] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
     enrolled: int = 0
 
     def lines(self) -> list[str]:
@@ -96,6 +97,7 @@ def make_plan(
         _missing(course, everybodys, roster, known) if roster and units and not found.blind & set(units) else None
     )
     plan.equal = _equal(course, units, known)
+    plan.unchanged = _unchanged(course, plan.steps, staging)
     plan.enrolled = len(roster.active()) if roster else 0
     plan.notes += _told(plan, dues)
     return plan
@@ -215,12 +217,24 @@ def _equal(course: Course, units: list[str], known: Known) -> list[list[str]]:
     return [students for students in groups.values() if len(students) > 1]
 
 
+def _unchanged(course: Course, steps: list[Step], staging: Path) -> list[str]:
+    """Who handed in what was given out, which says nothing of their work: there is time to ask again."""
+    found: dict[str, bool] = {}
+    for one in (step.chosen for step in steps):
+        path = None if one.sha256 in found else read_attempt(course, one, staging)
+        if path:
+            found[one.sha256] = intake.is_as_released(course, one.unit, path.read_bytes())
+    return [step.chosen.student_id for step in steps if found.get(step.chosen.sha256)]
+
+
 def _told(plan: Plan, dues: Deadlines) -> list[str]:
     """What a person should look at: one line for each kind of thing."""
     lines = [f"equal files: {', '.join(group)}" for group in plan.equal]
     missing = plan.missing or []
     for unit in sorted({unit for _, unit in missing}):
         lines.append(f"missing {unit[:2]}: {_some([name for name, of in missing if of == unit])}")
+    if plan.unchanged:
+        lines.append(f"unchanged since release: {_some(plan.unchanged)}")
     if late := [step.chosen.student_id for step in plan.steps if step.late]:
         lines.append(f"late: {_some(late)}")
     if of_files := sum(step.chosen.time_from == "file" for step in plan.steps):

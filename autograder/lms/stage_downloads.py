@@ -72,7 +72,7 @@ def stage_downloads(
         raise CourseError("No unit has been built yet: run `attn build` first.")
     people = People(who.knows, units, who.roster is not None)
     reading = Reading(units, people, staging, known, participants, asked)
-    notebooks = [one for path in downloads if not _is_table(path) for one in _settled(_read(path, reading), units)]
+    notebooks = [one for path in downloads if not _is_table(path) for one in _settled(_read(path, reading), reading)]
     found = StagedDownloads(problems=[*unread, *reading.problems])
     _identify(notebooks, who, found)
     found.problems += reading.empty
@@ -96,13 +96,21 @@ def _read(path: Path, reading: Reading) -> list[FoundNotebook]:
         raise CourseError(f"{path}: it can't be read ({error.strerror}). Nothing was collected.", BAD_INPUT) from None
 
 
-def _settled(found: list[FoundNotebook], units: dict[str, list[str]]) -> list[FoundNotebook]:
-    """A file whose cells don't tell is of the unit in its name, or of the one that most people's are of."""
+def _settled(found: list[FoundNotebook], reading: Reading) -> list[FoundNotebook]:
+    """A file of two units is of the one that most people's are of; one whose cells don't tell is of the unit in its
+    name, or of that one too."""
     of = {(one.person, one.unit) for one in found if one.unit}
     count, everybody = Counter(unit for _, unit in of), len({person for person, _ in of})
     most = next((unit for unit, people in count.items() if 2 * people > everybody), "")
-    units_of = [one.unit or _named(one.name, units) or most for one in found]
+    units_of = [_unit(one, most, reading) or _named(one.name, reading.units) or most for one in found]
     return [replace(one, unit=unit, assignment=most or unit) for one, unit in zip(found, units_of, strict=True)]
+
+
+def _unit(one: FoundNotebook, most: str, reading: Reading) -> str:
+    if one.unit in ("", most) or not most:
+        return one.unit
+    data = (reading.staging / f"{one.sha256}.ipynb").read_bytes()
+    return most if intake.is_of(most, data, reading.units) else one.unit
 
 
 def _named(name: str, units: dict[str, list[str]]) -> str | None:

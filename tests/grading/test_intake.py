@@ -63,7 +63,7 @@ def test_the_notebook_and_its_time_are_staged_and_nothing_else(course):
     folder = course.taken_in("ada", UNIT).parent
     assert sorted(os.listdir(folder)) == [f"{UNIT}.ipynb", "timestamp.txt"]
     assert (folder / "timestamp.txt").read_text() == "2026-11-01 12:00:00 UTC\n"
-    assert _staged(course).metadata[STAMP] == {"repairs": []}
+    assert _staged(course).metadata[STAMP]["repairs"] == []
     assert (course.submitted / "ada" / UNIT / "big.csv").is_file()
 
 

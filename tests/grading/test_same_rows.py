@@ -108,6 +108,15 @@ def test_a_page_says_what_nbconverts_own_exporter_makes_of_it(graded):
     ]
 
 
+def test_who_handed_in_the_file_as_it_was_released_is_asked_about_it(graded):
+    asked = {who: feedback.AS_RELEASED in _page(graded, who) for who in ("ada", "bea", "cem")}
+    assert asked == {"ada": False, "bea": False, "cem": True}
+
+
+def _page(course, student):
+    return (course.feedback / student / UNIT / f"{UNIT}.html").read_text(encoding="utf-8")
+
+
 def test_a_cell_remembered_from_the_course_is_rendered_as_it_was(graded):
     text, grades = nbgrader_steps.page_material(graded, "ada", UNIT)
     before = feedback.render(text, grades)

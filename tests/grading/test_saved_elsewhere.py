@@ -3,17 +3,20 @@ so the scores are the same. One unit is judged too, by `attn mark`."""
 
 import copy
 import json
+import shutil
 from functools import cache
 
+import jupytext
 import pytest
 from conftest import ROOT, right_answers
-from test_honest import FORMS
+from test_honest import FORMS, colab_timed, jupyterlab, vscode_ids
 
 from autograder import notebooks
 from autograder.course.paths import Course
-from autograder.grading import submission_parser
+from autograder.grading import intake, submission_parser
 from autograder.grading.mark import restore_locked_cells
 from autograder.grading.repair import CODE_STUB, TEXT_STUB
+from autograder.grading.submission_discovery import Submission
 from autograder.judge.config import SPARE
 
 COURSE = Course(ROOT)
@@ -82,6 +85,43 @@ def marimo(data):
         cell["id"] = f"c{number:03d}"
 
 
+def notebook_6(data):
+    """The classic one with its extensions: a table of contents, a list of variables, hidden input, raw keys of 2017."""
+    data["nbformat_minor"] = 2
+    data["metadata"] |= {
+        "hide_input": False,
+        "toc": {"base_numbering": 1, "nav_menu": {}, "number_sections": True, "sideBar": True, "toc_cell": False},
+        "varInspector": {"cols": {"lenName": 16, "lenType": 16, "lenVar": 40}, "window_display": False},
+    }
+    for number, cell in enumerate(data["cells"]):
+        del cell["id"]
+        cell["metadata"] |= {"collapsed": True, "hidden": True, "heading_collapsed": True, "scrolled": False}
+        if cell["cell_type"] == "code":
+            cell["execution_count"] = number
+
+
+def dataspell(data):
+    """JetBrains' notebooks: the first line of a cell as its name, Python 2 as the editor's mode, no ids."""
+    data["nbformat_minor"] = 0
+    data["metadata"] = {
+        "kernelspec": {"name": "pycharm-1a2b", "language": "python", "display_name": "PyCharm (course)"},
+        "language_info": {"name": "python", "codemirror_mode": {"name": "ipython", "version": 2}, "version": "2.7.6"},
+        "pycharm": {"stem_cell": {"cell_type": "raw", "source": [], "metadata": {"collapsed": False}}},
+    }
+    for cell in data["cells"]:
+        del cell["id"]
+        mark = "#%% md\n" if cell["cell_type"] == "markdown" else "#%%\n"
+        cell["metadata"] |= {"collapsed": False, "pycharm": {"name": mark, "is_executing": False}}
+
+
+def jupytext_round_trip(data):
+    """Paired with a script, and made from it again: no outputs, no ids, marks in the headers of the script's cells."""
+    script = jupytext.writes(notebooks.parse(json.dumps(data)), fmt="py:percent")
+    made = json.loads(notebooks.to_text(jupytext.reads(script, fmt="py:percent")))
+    data.clear()
+    data.update(made)
+
+
 def widget_states(data):
     """Progress bars leave their state in the notebook: megabytes of it."""
     state = {f"{number:032x}": {"model_name": "HTMLModel", "state": {"value": "x" * 2000}} for number in range(1500)}
@@ -109,7 +149,21 @@ def trailing_spaces(data):
             cell["source"] = "".join(cell["source"]) + "\n"
 
 
-PROGRAMS = [*FORMS, kaggle, deepnote, databricks, marimo, widget_states, windows_lines, megabytes_of_output]
+FRONT_ENDS = {
+    colab_timed: "Copy of {}.ipynb",
+    kaggle: "notebook5f1c2a.ipynb",
+    deepnote: "{}.ipynb",
+    databricks: "{} (1).ipynb",
+    marimo: "{}.py.ipynb",
+    vscode_ids: "{}.ipynb",
+    jupyterlab: "{}-Copy1.ipynb",
+    notebook_6: "{}.ipynb.txt",
+    dataspell: "{}.ipynb",
+    jupytext_round_trip: "{}_final.ipynb",
+}
+"""Ten programs, and how a file from each may be called."""
+OTHERS = [widget_states, windows_lines, megabytes_of_output]
+PROGRAMS = list(dict.fromkeys([*FORMS, *FRONT_ENDS, *OTHERS]))
 
 
 # ---------------------------------------------------------------- what students do
@@ -238,6 +292,31 @@ def test_what_programs_do_to_a_notebook_changes_nothing_for_the_judge(unit):
         assert answer["repairs"] == [], change.__name__
 
 
+@pytest.mark.parametrize("unit", ["00_start_here", "02_qkv_attention", "08_kv_cache"])
+def test_files_of_ten_front_ends_are_staged_as_the_plain_file_is(unit, tmp_path):
+    """What is staged is all that the judge and the gradebook see; one of them is judged below."""
+    course = Course(tmp_path.resolve())
+    shutil.copytree(COURSE.solutions / unit, course.solutions / unit)
+    staged = {as_released: _staged(course, as_released, unit, f"{unit}.ipynb")}
+    staged |= {change: _staged(course, change, unit, name.format(unit)) for change, name in FRONT_ENDS.items()}
+    assert len(staged) == 11
+    for change, cells in staged.items():
+        assert cells == staged[as_released] and cells, change.__name__
+
+
+def _staged(course, change, unit, name):
+    hand_in = Submission(change.__name__, unit, course.submission(change.__name__, unit))
+    path = hand_in.path.with_name(name)
+    path.parent.mkdir(parents=True)
+    data = _changed(unit, change)
+    if change is colab_timed:
+        widget_states(data)
+    path.write_text(json.dumps(data, ensure_ascii=change is kaggle), encoding="utf-8")
+    intake.read_and_stage(course, hand_in, _ids())
+    cells = notebooks.read(course.taken_in(hand_in.student, unit)).cells
+    return [(cell.cell_type, cell.source, cell.metadata) for cell in cells]
+
+
 @pytest.mark.parametrize("unit", UNITS)
 def test_what_students_do_to_its_form_leaves_every_graded_cell_as_it_was(unit):
     marked = lambda cell: notebooks.grade_id(cell)  # noqa: E731
@@ -349,7 +428,7 @@ def test_a_notebook_of_nothing_known_is_told_what_to_do():
 
 
 @pytest.mark.parametrize(
-    "change", [deepnote, answered_in_two_copies, merged_with_the_test], ids=lambda change: change.__name__
+    "change", [jupytext_round_trip, answered_in_two_copies, merged_with_the_test], ids=lambda change: change.__name__
 )
 def test_its_score_is_the_same(change, attn, tmp_path):
     unit = UNITS[0]

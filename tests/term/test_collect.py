@@ -370,6 +370,14 @@ def test_a_second_run_changes_nothing_and_a_third_replaces_what_is_new(course, t
     assert kept.read_bytes() == notebook(course, "a")
 
 
+def test_who_handed_in_the_file_as_it_was_given_out_is_named_each_time(course, tmp_path, roster):
+    saved = notebook(course).replace(b'"nbformat_minor": 5', b'"nbformat_minor": 4')
+    files = {"x_101_1_a.ipynb": notebook(course), "x_102_2_b.ipynb": saved, "x_103_3_c.ipynb": notebook(course, "c")}
+    for _ in range(2):
+        plan = _collect(course, tmp_path, files, roster)
+        assert "unchanged since release: ada, bob" in plan.notes and plan.equal == []
+
+
 def test_a_late_hand_in_does_not_replace_one_in_time_and_the_same_again_is_not_late(course, tmp_path, roster):
     a = notebook(course, "a")
     _collect(course, tmp_path, {"x_101_1_a.ipynb": a}, roster)

@@ -12,7 +12,7 @@ from conftest import UNIT
 from downloads import put
 from nbgrader.api import Assignment, Grade
 
-from autograder import csv_files
+from autograder import csv_files, notebooks
 from autograder.course import nbgrader_steps
 from autograder.course.paths import Course
 from autograder.errors import CourseError
@@ -182,6 +182,42 @@ def test_a_unit_that_was_never_graded_is_said(course, attn):
 
 def test_all_units_with_grades_are_exported_where_none_is_named(graded, attn):
     assert attn(graded, "export").output.splitlines()[-1] == f"3 grades: {graded.classroom / 'grades.csv'}"
+
+
+# ---------------------------------------------------------------- a column an exercise
+
+
+def test_every_exercise_has_a_column_beside_the_units_score(graded, attn):
+    done = attn(graded, "export", "--questions")
+    assert done.exit_code == 0 and "3 grades: " in done.output
+    text = (graded.classroom / "questions.csv").read_text(encoding="utf-8")
+    header, rows = text.splitlines()[0].split(","), {row["student_id"]: row for row in _rows(text)}
+    who = ["student_id", "last_name", "first_name", "email", "section"]
+    assert header == [*who, UNIT, *(_question(name) for name in _graded_cells(graded))]
+    assert list(rows) == ["ada", "bob", "cyd", "dan", "eva", "fay"]
+    for student, points in POINTS.items():
+        found = {name: float(rows[student][_question(name)]) for name in sorted(_graded_cells(graded))}
+        assert [*found.values()] == [*points] and float(rows[student][UNIT]) == _score(graded, student)
+    assert all(not value for name in ("cyd", "eva", "fay") for value in [*rows[name].values()][len(who) :])
+
+
+def _question(cell: str) -> str:
+    return cell.removesuffix("_test")
+
+
+def _graded_cells(course) -> list[str]:
+    """In the order of the notebook."""
+    cells = notebooks.read(course.solved(UNIT)).cells
+    return [notebooks.grade_id(cell) for cell in cells if notebooks.flag(cell, "grade")]
+
+
+def test_a_question_that_waits_for_its_mark_is_empty(graded):
+    _grade(graded, "ada", POINTS["ada"], manual=False)
+    done = export(graded, [UNIT], "csv", None, None, True, questions=True)
+    row = _rows(done.path.read_text(encoding="utf-8"))[0]
+    assert [row[_question(name)] == "" for name in sorted(_graded_cells(graded))].count(True) == 1
+    with pytest.raises(CourseError, match="--questions makes a table of its own"):
+        export(graded, [UNIT], "gradescope", None, None, True, questions=True)
 
 
 # ---------------------------------------------------------------- Canvas

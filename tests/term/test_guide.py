@@ -4,6 +4,7 @@ import re
 import shlex
 
 import pytest
+import yaml
 from conftest import ROOT
 from nbgrader.apps.nbgraderapp import NbGraderApp
 from typer.main import get_command
@@ -59,6 +60,15 @@ def _misused(command, words: list[str]) -> str:
             given += 1
     most = 99 if any(one.nargs == -1 for one in places) else len(places)
     return f"it takes {most} arguments" if given > most else ""
+
+
+@pytest.mark.parametrize("name", ["github-workflow.yml", "gitlab-ci.yml"])
+def test_a_sample_for_continuous_integration_parses_and_its_commands_exist(name):
+    text = (ROOT / "autograder" / "cluster" / name).read_text(encoding="utf-8")
+    job = (yaml.safe_load(text).get("jobs") or yaml.safe_load(text))["mark"]
+    script = "\n".join(job.get("script") or [step["run"] for step in job["steps"] if "run" in step])
+    commands = re.findall(r"attn (?!-)[^>\n|]+", script)
+    assert commands and [_problem(command) for command in commands if _problem(command)] == []
 
 
 def test_what_is_no_command_is_found():

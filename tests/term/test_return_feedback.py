@@ -166,6 +166,23 @@ def test_what_is_wrong_with_a_submission_is_a_line_for_the_student(container, no
     assert found["score"] == 0 and told in found["output"] and found["tests"] == []
 
 
+def test_a_grader_that_is_killed_leaves_results_that_say_so(container, tmp_path):
+    killed = tmp_path / "python"
+    killed.write_text("#!/bin/sh\nkill -9 $$\n")
+    killed.chmod(0o755)
+    found = _run(container, b"{}", PYTHON=str(killed))
+    assert found["score"] == 0 and found["output"] == gradescope_autograder.BROKEN_OFF and found["tests"] == []
+
+
+@pytest.mark.parametrize("name", ["setup.sh", "run_autograder"])
+def test_its_scripts_are_bash(container, name):
+    subprocess.run(["bash", "-n", str(container / "source" / name)], check=True)
+
+
+def test_the_command_says_what_to_set_at_gradescope(course, attn):
+    assert gradescope_autograder.TO_SET in attn(course, "gradescope-zip", "02").output.replace("\n", " ")
+
+
 def test_written_answers_are_no_tests():
     items = {
         "a": {"score": 1.5, "max": 2, "message": "no"},
