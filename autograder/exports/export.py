@@ -12,7 +12,7 @@ from autograder.exports.lms_tables import CANVAS, MOODLE, FilledTable, fill_tabl
 from autograder.gradebook import grades
 from autograder.gradebook.grades import Grade
 from autograder.lms import attempts
-from autograder.lms.filenames import GRADESCOPE
+from autograder.lms.claim import GRADESCOPE
 from autograder.sanitize_terminal import printable
 from autograder.whole_files import encoded
 
