@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from autograder.grading import intake
+from autograder.grading.submission_parser import Rejected
 from autograder.lms import folder_names
 from autograder.lms.archives import Folder, Member, Zip
 from autograder.lms.claim import FILES, FOLDERS, NBGRADER, SAKAI, Claim
@@ -33,11 +34,18 @@ def are_clones(members: Sequence[Member], shape: Shape) -> bool:
 
 def sakai_times(download: Zip | Folder, shape: Shape) -> dict[str, datetime]:
     """What Sakai's own `timestamp.txt` says of each folder: students' files lie one level below."""
-    beside = [one for one in download.members if one.parts[shape.depth + 1 :] == (intake.TIMESTAMP,) and not one.why]
     if shape.lms != SAKAI:
         return {}
-    texts = {shape.entry(one): download.read(one, 100)[:100].decode("ascii", "replace") for one in beside}
-    return {entry: time for entry, text in texts.items() if (time := folder_names.sakai_time(text))}
+    beside = [one for one in download.members if one.parts[shape.depth + 1 :] == (intake.TIMESTAMP,) and not one.why]
+    times = {shape.entry(one): _written(download, one) for one in beside}
+    return {entry: time for entry, time in times.items() if time}
+
+
+def _written(download: Zip | Folder, member: Member) -> datetime | None:
+    try:
+        return folder_names.sakai_time(download.read(member, 100).decode("ascii", "replace"))
+    except Rejected:
+        return None
 
 
 def checked_owner(member: Member, readings: list[Claim]) -> Member:

@@ -9,7 +9,9 @@ from downloads import folder, gradescope, notebook, put, zipped
 
 from autograder import timestamps
 from autograder.errors import CourseError
+from autograder.gradebook import roster as rosters
 from autograder.lms import attempts, read_download
+from autograder.lms.accounts import counting_attempts
 from autograder.lms.collect import collect
 
 ROSTER = """student_id,last_name,first_name,canvas_id,team
@@ -267,6 +269,16 @@ def test_a_teams_file_is_every_members(course, tmp_path, path, teams):
     assert _there(course) == {ADA: a, BOB: a, CYD: c} and not plan.problems and not plan.missing and not plan.equal
     kept = {one.student_id: one.lms_id for group in attempts.load(course).values() for one in group.values()}
     assert kept[ADA] != kept[BOB] and (kept[BOB] == "102" or "_101_" not in path)
+
+
+def test_a_teams_page_goes_back_to_each_member(course, tmp_path):
+    _collect(course, tmp_path, {"team7_101_9001_x.ipynb": "a"}, teams=True)
+    roster = rosters.current_roster(course)
+    found = counting_attempts(attempts.load(course), UNIT, "canvas", roster)
+    assert {student: (one.lms_id, one.order) for student, one in found.items()} == {
+        ADA: ("101", 9001),
+        BOB: ("102", 9001),
+    }
 
 
 def test_without_being_told_nobody_hands_in_for_a_team_by_a_name(course, tmp_path):
