@@ -106,10 +106,9 @@ def _wraps(here: _Level, inside: _Level, people: People, asked: str) -> bool:
     (name,) = here.folders
     if _lms_of(name) or SUBMISSION.fullmatch(name) or people.knows(name) or _is_team(name, inside):
         return False
-    if asked in ("", FOLDERS) and (own := people.holds(name)) | bool(filenames.lms_of(name)):
-        _refuse_two_readings(name, inside, own, people)
-        if own:
-            return False
+    if asked in ("", FOLDERS) and people.holds(name):
+        _refuse_two_readings(name, inside, people, asked)
+        return False
     if inside.metadata or any(map(_lms_of, inside.entries)) or asked == FILES:
         return True
     if inside.files or inside.folders <= set(people.units):
@@ -173,10 +172,10 @@ def _is_team(name: str, inside: _Level) -> bool:
     return bool(TEAM.fullmatch(name) and inside.folders and not inside.files and ilias)
 
 
-def _refuse_two_readings(name: str, inside: _Level, own: bool, people: "People") -> None:
+def _refuse_two_readings(name: str, inside: _Level, people: People, asked: str) -> None:
     """A folder called like a student's: what lies in it may be named by that student."""
     students = any(people.knows(one) or people.holds(one) for one in inside.folders)
-    if inside.metadata or (own and (students or any(map(_lms_of, inside.entries)))):
+    if students or not asked and (inside.metadata or any(map(_lms_of, inside.entries))):
         raise UnreadableDownload(
             f"its one folder, {printable(name)[:60]}, is called like a student's, and what is in it like a download: "
             "give what is in it, or say what it is with --lms"

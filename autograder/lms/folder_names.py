@@ -28,18 +28,20 @@ _SAKAI_TIME = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)T?(\d\d):?(\d\d):?(\d\d)")
 
 
 def ilias(entry: str) -> list[Claim]:
-    """`Lovelace_Ada_alove1_12345`: the number is a person's, in all exercises. Its archive doesn't say when."""
+    """`Lovelace_Ada_alove1_12345`: the number is a person's, in all exercises; somebody's own folders may look the same
+    and be numbered by another rule, so it goes with the login. The archive doesn't say when."""
     if not (found := _ILIAS.fullmatch(entry)) or found["who"].count("_") < 2:
         return []
     logins = _logins(found["who"])
-    return [Claim(ILIAS, (found["who"].removesuffix(f"_{logins[0]}"),), found["id"], logins=logins)]
+    number = f"{logins[0]}_{found['id']}"
+    return [Claim(ILIAS, (found["who"].removesuffix(f"_{logins[0]}"),), number, logins=logins)]
 
 
 def sakai(entry: str) -> list[Claim]:
-    """`Lovelace, Ada(alove1)`."""
+    """`Lovelace, Ada(alove1)`; the account is the whole, for `Ada (late)` looks the same."""
     if not (found := _SAKAI.fullmatch(entry)):
         return []
-    return [Claim(SAKAI, (found["name"],), found["login"], logins=(found["login"],))]
+    return [Claim(SAKAI, (found["name"],), entry, logins=(found["login"],))]
 
 
 def sakai_time(text: str) -> datetime | None:

@@ -88,8 +88,8 @@ class StudentIdentifier:
         """Whether the roster has the logins of a download, most of them: then who has another is nobody on it, whatever
         the name."""
         logins = {claim.logins for claim in claims if claim.logins}
-        known = sum(any(self._by_text(one, BY_LOGIN) for one in each) for each in logins)
-        self.knows_logins = bool(known) and 2 * known >= len(logins)
+        known = [each for each in logins if any(self._by_text(one, BY_LOGIN) for one in each)]
+        self.knows_logins = bool(known) and 2 * len(known) >= len(logins)
 
     def find(self, readings: list[Claim], assignment: str) -> Identified:
         """The student of a hand-in for the assignment of a unit. Raises UnknownStudent."""
@@ -124,7 +124,7 @@ class StudentIdentifier:
         return {self.by[column, fold(text)] for column in columns if (column, fold(text)) in self.by}
 
     def _remembered(self, before: str, claim: Claim) -> str:
-        named = self._called(claim)
+        named = self._called(claim) | self._by_login(claim)
         if named and before not in named:
             raise UnknownStudent(
                 f"number {printable(claim.account)[:40]} is {before}'s, and the name is "
@@ -134,11 +134,14 @@ class StudentIdentifier:
 
     def _logged_in(self, claim: Claim) -> str:
         """Whose login it is; "" for nobody's. Raises UnknownStudent where the name is another student's."""
-        found = set().union(*(self._by_text(login, BY_LOGIN) for login in claim.logins))
+        found = self._by_login(claim)
         named = self._called(claim) if claim.lms != FOLDERS else set()
         if len(found | named) > 1 and found:
             raise UnknownStudent(f"could be {' or '.join(sorted(found | named)[:4])}")
         return found.pop() if found else ""
+
+    def _by_login(self, claim: Claim) -> set[str]:
+        return {student for login in claim.logins for student in self._by_text(login, BY_LOGIN)}
 
     def _team(self, claim: Claim) -> str:
         """The first of the team that a folder or a login names; what students call themselves names one only where the

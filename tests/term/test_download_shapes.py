@@ -1,6 +1,8 @@
 """Downloads of other systems: a folder that holds one student's login, id or name; times in names; teams' hand-ins."""
 
+import hashlib
 import os
+import shutil
 from datetime import UTC, datetime
 
 import pytest
@@ -8,6 +10,7 @@ from conftest import UNIT
 from downloads import folder, gradescope, notebook, put, zipped
 
 from autograder import timestamps
+from autograder.course.paths import Course
 from autograder.errors import CourseError
 from autograder.gradebook import roster as rosters
 from autograder.lms import attempts, read_download
@@ -45,6 +48,24 @@ def _there(course) -> dict[str, bytes]:
     return {path.parts[-3]: path.read_bytes() for path in course.submitted.glob("*/*/*.ipynb")}
 
 
+@pytest.fixture(scope="module")
+def unchanged(built, tmp_path_factory):
+    """A course for dry runs: they write nothing, so one serves many."""
+    root = tmp_path_factory.mktemp("dry") / "course"
+    shutil.copytree(built.root, root, ignore=shutil.ignore_patterns("class"))
+    return Course(root.resolve())
+
+
+def _would_be(course, *arguments, **options):
+    """Who would have which notebook."""
+    plan = _collect(course, *arguments, dry_run=True, **options)
+    return {step.chosen.student_id: step.chosen.sha256 for step in plan.steps}, plan.problems
+
+
+def _hashes(course, **texts):
+    return {student: hashlib.sha256(notebook(course, text)).hexdigest() for student, text in texts.items()}
+
+
 def _times(course) -> dict[str, str]:
     kept = attempts.load(course).values()
     return {
@@ -79,10 +100,15 @@ def _times(course) -> dict[str, str]:
         ("Unit_2_alove1_poging_2026-11-29-22-10-03_x.ipynb", "Unit_2_bsmith2_poging_2026-11-29-22-11-03_y.ipynb"),
     ],
 )
-def test_a_folder_is_its_students(course, tmp_path, ada, bob):
-    plan = _collect(course, tmp_path, {ada: "a", bob: "b"})
-    assert _there(course) == {ADA: notebook(course, "a"), BOB: notebook(course, "b")} and not plan.problems
-    assert not _collect(course, tmp_path, {ada: "a", bob: "b"}, None).problems  # as the first run remembers them
+def test_a_folder_is_its_students(unchanged, tmp_path, ada, bob):
+    assert _would_be(unchanged, tmp_path, {ada: "a", bob: "b"}) == (_hashes(unchanged, alove1="a", bsmith2="b"), [])
+
+
+def test_a_second_run_knows_the_first(course, tmp_path):
+    files = {"Lovelace_Ada_alove1_12345/x.ipynb": "a", "Smith_Bob_bsmith2_12346/x.ipynb": "b"}
+    assert not _collect(course, tmp_path, files).problems
+    again = _collect(course, tmp_path, files, None)
+    assert again.summary().startswith("2 collected (0 new, 0 replaced, 2 same)") and not again.problems
 
 
 def test_a_clone_is_one_students_and_does_not_say_when(course, tmp_path):
@@ -194,14 +220,13 @@ def test_an_alias_that_is_none_is_one_line(course, tmp_path, text, why):
     ],
 )
 def test_a_display_name_or_file_with_anothers_id_takes_nothing_from_anybody(
-    course, tmp_path, ada, bob, eve, enrolled, bob_too
+    unchanged, tmp_path, ada, bob, eve, enrolled, bob_too
 ):
     end = ".ipynb" if ada.startswith("U_") else "/y/x.ipynb"
     files = {f"{ada}{end}": "ada", f"{eve}{end}": "eve"} | ({f"{bob}{end}": "bob"} if bob_too else {})
-    _collect(course, tmp_path, files, ROSTER + EVE * enrolled)
-    there = _there(course)
-    there.pop("eadams4", None)
-    assert there == {ADA: notebook(course, "ada")} | ({BOB: notebook(course, "bob")} if bob_too else {})
+    found, _ = _would_be(unchanged, tmp_path, files, ROSTER + EVE * enrolled)
+    found.pop("eadams4", None)
+    assert found == _hashes(unchanged, alove1="ada", **({"bsmith2": "bob"} if bob_too else {}))
 
 
 def test_a_folder_with_very_many_words_is_nobodys(course, tmp_path):
@@ -308,3 +333,13 @@ def test_a_students_own_metadata_of_gradescope_is_no_download(course, tmp_path):
         _collect(course, tmp_path, files)
     _collect(course, tmp_path, files | {"unit-02-bsmith2/x.ipynb": "b"})
     assert _there(course) == {ADA: notebook(course, "a"), BOB: notebook(course, "b")}
+
+
+@pytest.mark.parametrize("name", ["week_{}_{}_1", "{} {} (late)"])
+def test_own_folders_that_look_like_an_lmss_are_nobody_elses_later(course, tmp_path, name):
+    """What ILIAS and Sakai would call a person's number is here the instructor's own."""
+    for week, who in enumerate((ADA, "stranger", BOB)):
+        first = ("Ada Lovelace", "Some Body", "Bob Smith")[week]
+        path = name.format(week, who) if "week" in name else name.format(*first.split())
+        _collect(course, tmp_path, {f"{path}/x.ipynb": who})
+    assert _there(course) == {ADA: notebook(course, ADA), BOB: notebook(course, BOB)}
