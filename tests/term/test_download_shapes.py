@@ -147,7 +147,10 @@ def test_a_time_in_a_name_is_of_the_zone_that_it_names_or_that_is_given(
 
 
 def test_sakais_own_file_says_when_and_a_students_does_not(course, tmp_path):
-    own = {"Lovelace, Ada(alove1)/timestamp.txt": b"20261129221003123", "Smith, Bob(bsmith2)/x/timestamp.txt": b"2020"}
+    own = {
+        "Lovelace, Ada(alove1)/timestamp.txt": b"20261129221003123",
+        "Smith, Bob(bsmith2)/x/timestamp.txt": b"20200101000000",
+    }
     _collect(course, tmp_path, own | {"Lovelace, Ada(alove1)/x/x.ipynb": "a", "Smith, Bob(bsmith2)/x/x.ipynb": "b"})
     assert _times(course) == {ADA: "2026-11-29 22:10:03 UTC", BOB: ""}
 
@@ -311,6 +314,13 @@ def test_without_being_told_nobody_hands_in_for_a_team_by_a_name(course, tmp_pat
     plan = _collect(course, tmp_path, files)
     assert _there(course) == {ADA: notebook(course, "a"), BOB: notebook(course, "b")}
     assert "1 are called like teams: with --teams each counts for all of its team" in plan.notes
+
+
+def test_a_display_name_that_is_a_teams_is_nobodys(unchanged, tmp_path):
+    roster = ROSTER.replace("101", "").replace("102", "")
+    for teams in (False, True):
+        found, _ = _would_be(unchanged, tmp_path, {"team7_999_9001_x.ipynb": "a"}, roster, teams=teams)
+        assert sorted(found) == [ADA, BOB] * teams
 
 
 def test_who_has_no_team_hands_in_alone(course, tmp_path):
