@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,15 @@ LONGEST = ("test_wrong_answers", "test_every_command", "test_hostile", "test_try
 def pytest_collection_modifyitems(items):
     order = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(item.path.stem, len(order)))
+
+
+@pytest.fixture
+def clock_put_back(monkeypatch):
+    """For tests that set the process's time zone."""
+    monkeypatch.setenv("TZ", os.environ.get("TZ", "UTC"))
+    yield
+    monkeypatch.undo()
+    time.tzset()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,4 +1,4 @@
-"""A whole term, step by step, on a class that is made up: roster; for each unit release, three downloads, grading,
+"""A whole term, step by step, on a class that is made up: roster; for each unit release, six downloads, grading,
 marks by hand, feedback, exports and their way back; then a check that was mended and late-comers, report and backup.
 Every number that leaves is compared with the gradebook's.
 
@@ -37,6 +37,7 @@ from autograder.gradebook.roster import DROPPED, EXCUSED
 from autograder.grading import grade as grading
 from autograder.grading import regrade_log, result_cache
 from autograder.grading.preview import preview
+from autograder.lms import attempts
 from autograder.lms.collect import collect
 from autograder.reports import report
 
@@ -167,13 +168,29 @@ def _hand_in(term: Term, unit: str) -> None:
 
 
 def _collect(term: Term, unit: str) -> None:
-    for path in sorted(term.folder.glob(f"{unit}-*.zip")):
-        plan = collect(term.course, [path])
-        term.differ += [f"collect {path.name}: {line}" for line in plan.problems if unit not in line]
+    _take(term, unit, unit)
     wanted = {one.student.student_id for one in term.hand_ins(unit)}
     there = {path.parts[-3] for path in term.course.submitted.glob(f"*/{unit}/*.ipynb")}
     term.differ += [f"{unit} of {who} was not collected" for who in sorted(wanted - there)]
     term.differ += [f"{unit} of {who} was never handed in" for who in sorted(there - wanted)]
+    _compare_times(term, unit, term.hand_ins(unit))
+
+
+def _take(term: Term, unit: str, name: str) -> None:
+    """Collects downloads, each by its site's clock: when each came is known as it was."""
+    for path in sorted(term.folder.glob(f"{name}-*.zip")):
+        sheet = path.with_suffix(".csv")
+        zone = term_class.ZONES.get(path.stem.rpartition("-")[2], "UTC")
+        plan = collect(term.course, [path, *[sheet] * sheet.is_file()], zone=zone)
+        term.differ += [f"collect {path.name}: {line}" for line in plan.problems if unit not in line]
+
+
+def _compare_times(term: Term, unit: str, made: list[HandIn]) -> None:
+    known = {place: group.values() for place, group in attempts.load(term.course).items()}
+    wanted = {one.student.student_id: one.time.timestamp() for one in made if one.lms in term_class.TELL_TIMES}
+    came = {who: {one.submitted.timestamp() for one in known[who, unit] if one.submitted} for who in wanted}
+    found = {who: max(times, default=0.0) for who, times in came.items()}
+    term.compare(f"{unit} times", found, wanted)
 
 
 # ---------------------------------------------------------------- graded and marked
@@ -229,7 +246,7 @@ def _export(term: Term, unit: str) -> None:
     canvas = _rows(term, unit, CANVAS, term_class.canvas_gradebook(folder / "canvas.csv", unit, people))[1:]
     found = _numbers([row for row in canvas if row[f"{unit} (7)"] != "EX"], "ID", f"{unit} (7)")
     _compare(term, f"{unit} canvas", found, {one.canvas_id: one for one in people}, to_send)
-    moodle = _rows(term, unit, MOODLE, term_class.moodle_worksheet(folder / "moodle.csv", people))
+    moodle = _rows(term, unit, MOODLE, term_class.moodle_worksheet(folder / "moodle.csv", dict(enumerate(people, 1))))
     numbers = {f"Participant {term_class.participant(at)}": one for at, one in enumerate(people, 1)}
     _compare(term, f"{unit} moodle", _numbers(moodle, "Identifier", "Grade"), numbers, to_send)
     gradescope = _rows(term, unit, "gradescope", folder / "gradescope.csv")
@@ -269,8 +286,9 @@ def _hand_in_again(term: Term, _: str) -> None:
     """The newest unit's downloads once more: some have handed in again, and one gets points by hand."""
     unit = term.units[-1]
     again = term_class.second_attempts(term.course, unit, term.hand_ins(unit), term.seed)
-    for path in term_class.archives(term.folder, f"again-{unit}", again):
-        collect(term.course, [path])
+    term_class.archives(term.folder, f"again-{unit}", again)
+    _take(term, unit, f"again-{unit}")
+    _compare_times(term, unit, again)
     who = next(name for name in term.truth(unit) if name not in {one.student.student_id for one in again})
     with nbgrader_steps.open_gradebook(term.course) as book:
         cells = [cell.name for cell in book.find_assignment(unit).notebooks[0].grade_cells]

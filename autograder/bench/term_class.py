@@ -1,5 +1,5 @@
-"""The class of a made-up term: a roster, who hands in what, and the archives in which three learning management systems
-give it out.
+"""The class of a made-up term: a roster, who hands in what, and the archives in which six systems give it out. ILIAS's
+are of teams, a folder each; the clocks of Blackboard and Moodle go by zones of their own.
 
 A unit's hand-ins are a dozen: those of the small sample class (`proofs/sample_students.py`). Each student draws one."""
 
@@ -8,14 +8,28 @@ import io
 import random
 import zipfile
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 from autograder.course.paths import Course
 from autograder.gradebook.roster import DROPPED, EXCUSED, Student
 from autograder.proofs.sample_class import materials_of
 from autograder.proofs.sample_students import a_dozen
 
-CANVAS, MOODLE, GRADESCOPE = LMS = ("canvas", "moodle", "gradescope")
+LMS = CANVAS, MOODLE, GRADESCOPE, ILIAS, BLACKBOARD, GITHUB = (
+    "canvas",
+    "moodle",
+    "gradescope",
+    "ilias",
+    "blackboard",
+    "github",
+)
+ZONES = {MOODLE: "Europe/Berlin", BLACKBOARD: "America/New_York"}
+"""Where the site's clock is, of those whose downloads name times and no zone."""
+TEAM_LINES = 2 * len(LMS)
+"""Lines of the roster with one team of two on them."""
+TELL_TIMES = (GRADESCOPE, *ZONES)
 CUT_OFF, HALF, RIGHT = "a file that was cut off", "the first half done", "all right"
 RARE = (CUT_OFF, "a solution cell copied", "a second download", "hostile")
 """How the kinds begin that few students are of."""
@@ -32,7 +46,8 @@ def _student(number: int) -> Student:
     letters = "".join(chr(ord("a") + int(digit)) for digit in str(number))
     status = {7: DROPPED, 9: EXCUSED}.get(number % 25, "")
     names = f"Family{letters}", f"Given{letters}", f"s{number}@example.org"
-    return Student(f"s{number:03d}", *names, str(10_000 + number), f"SIS{number}", status=status)
+    team = f"Team {number // TEAM_LINES}" if lms(number) == ILIAS else ""
+    return Student(f"s{number:03d}", *names, str(10_000 + number), f"SIS{number}", team=team, status=status)
 
 
 @dataclass(frozen=True)
@@ -49,6 +64,16 @@ class HandIn:
     @property
     def lms(self) -> str:
         return lms(self.at)
+
+    @property
+    def time(self) -> datetime:
+        """When it came."""
+        return datetime(2026, 11, 20 + self.again, 10, tzinfo=UTC)
+
+    @property
+    def local(self) -> datetime:
+        """The same by the clock of the site."""
+        return self.time.astimezone(ZoneInfo(ZONES.get(self.lms, "UTC")))
 
     @property
     def can_be_graded(self) -> bool:
@@ -68,7 +93,7 @@ def hand_ins(course: Course, unit: str, people: list[Student], seed: int) -> lis
     weights = [1 if kind.startswith(RARE) else 5 for kind in kinds]
     made = []
     for at, student in enumerate(people, 1):
-        rng = random.Random(f"{seed} {unit} {student.student_id}")
+        rng = random.Random(f"{seed} {unit} {student.team or student.student_id}")  # a team hands in one file
         (kind,) = rng.choices(kinds, weights)
         if rng.random() >= ABSENT:
             made.append(HandIn(at, student, kind, works[kind].file, works[kind].text.encode()))
@@ -86,14 +111,21 @@ def second_attempts(course: Course, unit: str, first: list[HandIn], seed: int) -
 
 
 def archives(folder: Path, name: str, found: list[HandIn]) -> list[Path]:
-    """Writes the downloads of the three systems, those of them that somebody used. Returns their paths."""
+    """Writes the downloads of the systems that somebody used, Moodle's worksheet beside its. Returns their paths."""
     made = []
     for system in LMS:
         files = {_name(one): one.data for one in found if one.lms == system}
-        if files and system == GRADESCOPE:
-            files["submission_metadata.yml"] = _metadata([one for one in found if one.lms == system])
-        if files:
-            made.append(_zip(folder / f"{name}-{system}.zip", files))
+        if not files:
+            continue
+        own = [one for one in found if one.lms == system]
+        if system == GRADESCOPE:
+            files["submission_metadata.yml"] = _metadata(own)
+        if system == GITHUB:
+            files |= {f"{_name(one).split('/')[0]}/.git/HEAD": b"" for one in own}
+        if system == MOODLE:
+            times = {one.at: f"{one.local:%A, %d %B %Y, %I:%M %p}" for one in own}
+            moodle_worksheet(folder / f"{name}-{system}.csv", {one.at: one.student for one in own}, times)
+        made.append(_zip(folder / f"{name}-{system}.zip", files))
     return made
 
 
@@ -104,6 +136,14 @@ def _name(one: HandIn) -> str:
         return stem + (one.file.replace(".ipynb", "-1.ipynb") if one.again else one.file)
     if one.lms == MOODLE:
         return f"{who.first_name} {who.last_name}_{participant(one.at)}_assignsubmission_file/{one.file}"
+    if one.lms == ILIAS:
+        first = _student(one.at - (one.at - LMS.index(ILIAS)) % TEAM_LINES)  # who hands in for the team
+        folder = f"{first.last_name}_{first.first_name}_{first.student_id}_{first.canvas_id}"
+        return f"Unit/Abgaben/{who.team}/{folder}/{one.file}"
+    if one.lms == BLACKBOARD:
+        return f"Unit_{who.student_id}_attempt_{one.local:%Y-%m-%d-%H-%M-%S}_{one.file}"
+    if one.lms == GITHUB:
+        return f"the-unit-{who.student_id}/work/{one.file}"
     return f"submission_{one.at + 1000 * one.again}/{one.file}"
 
 
@@ -120,7 +160,7 @@ def _metadata(found: list[HandIn]) -> bytes:
             f"  - :name: {one.student.first_name} {one.student.last_name}",
             f"    :sid: '{one.student.sis_user_id}'",
         ]
-        lines += [f"    :email: {one.student.email}", f"  :created_at: 2026-11-2{int(one.again)} 10:00:00 Z"]
+        lines += [f"    :email: {one.student.email}", f"  :created_at: {one.time:%Y-%m-%d %H:%M:%S} Z"]
     return "\n".join(lines).encode()
 
 
@@ -141,8 +181,8 @@ def canvas_gradebook(path: Path, unit: str, people: list[Student]) -> Path:
     return _table(path, rows)
 
 
-def moodle_worksheet(path: Path, people: list[Student]) -> Path:
-    """Moodle's grading worksheet of one assignment."""
+def moodle_worksheet(path: Path, people: dict[int, Student], times: dict[int, str] | None = None) -> Path:
+    """Moodle's grading worksheet of one assignment. people: by their line of the roster; times: when they handed in."""
     header = [
         "Identifier",
         "Full name",
@@ -155,10 +195,10 @@ def moodle_worksheet(path: Path, people: list[Student]) -> Path:
         "Last modified (grade)",
         "Feedback comments",
     ]
-    empty = ["", "", "100.00", "Yes", "-", "-", ""]
     rows = [
-        [f"Participant {participant(at)}", f"{one.first_name} {one.last_name}", one.email, *empty]
-        for at, one in enumerate(people, 1)
+        [f"Participant {participant(at)}", f"{one.first_name} {one.last_name}", one.email, "", "", "100.00", "Yes"]
+        + [(times or {}).get(at, "-"), "-", ""]
+        for at, one in people.items()
     ]
     return _table(path, [header, *rows])
 

@@ -60,21 +60,33 @@ def collect(
         typer.Option(
             "--lms",
             metavar="NAME",
-            help="Whose download it is, where its root doesn't tell: canvas, moodle, gradescope, brightspace, folders "
-            "(one for each student), or files (whose names you trust: students may have chosen them).",
+            help="Whose download it is, where its root doesn't tell: canvas, moodle, gradescope, brightspace, "
+            "blackboard, ilias, sakai, nbgrader, folders (one for each student), or files (whose names you trust: "
+            "students may have chosen them).",
         ),
     ] = "",
     zone: Annotated[
         str,
         typer.Option(metavar="ZONE", help="Of times that name none, such as Europe/Berlin. Default: this machine's."),
     ] = "",
+    alias: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FOLDER=STUDENT_ID",
+            help="Whose a folder is that could not be placed, by its name or a part of it; kept for the next time.",
+        ),
+    ] = None,
+    teams: Annotated[
+        bool, typer.Option("--teams", help="Each hand-in counts for all who have the same team in the roster.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and write nothing.")] = False,
 ) -> None:
     """Bring what students handed in from a learning management system's downloads into autograder/class/submitted.
 
-    Canvas, Moodle, Gradescope, Brightspace, Google Drive and plain folders. The unit is recognised by the notebook's
-    cells. Of several attempts the last before the deadline counts; the others lie in autograder/class/history. A second
-    run changes nothing.
+    Canvas, Moodle, Gradescope, Brightspace, Blackboard, ILIAS, OLAT, Sakai, CodeGrade, clones of GitHub Classroom,
+    nbgrader's exchange, Google Drive and plain folders. The unit is recognised by the notebook's cells. Of several
+    attempts the last before the deadline counts; the others lie in autograder/class/history. A second run changes
+    nothing.
 
     Exit status: 0 everything was placed; 3 something was not (each is named with the reason and stays in the download);
     2 a download, the roster or the deadline can't be used, and nothing was changed."""
@@ -84,7 +96,7 @@ def collect(
         raise CourseError("--due goes with a download: whose unit it is for stands in the notebooks.", BAD_INPUT)
     from autograder.lms.collect import collect as run
 
-    plan = run(find_course(), list(downloads or []), roster, due, dry_run, lms, zone)
+    plan = run(find_course(), list(downloads or []), roster, due, dry_run, lms, zone, alias or [], teams)
     for line in plan.lines() if dry_run else []:
         say(line)
     for line in plan.problems:

@@ -13,7 +13,7 @@ from autograder.exports.questions import questions_table
 from autograder.gradebook import grades
 from autograder.gradebook.grades import Grade
 from autograder.lms import attempts
-from autograder.lms.filenames import GRADESCOPE
+from autograder.lms.claim import GRADESCOPE
 from autograder.sanitize_terminal import printable
 from autograder.whole_files import encoded
 

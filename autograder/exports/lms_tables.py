@@ -17,7 +17,7 @@ from autograder.gradebook.grades import Grade
 from autograder.gradebook.roster import EXCUSED
 from autograder.lms import attempts, moodle_worksheet
 from autograder.lms.accounts import counting_attempts
-from autograder.lms.filenames import CANVAS, MOODLE
+from autograder.lms.claim import CANVAS, MOODLE
 from autograder.lms.identify_student import name_key
 from autograder.sanitize_terminal import printable
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from autograder.gradebook import grades
 from autograder.gradebook.grades import Grade
 from autograder.gradebook.roster import fold
-from autograder.lms.filenames import CANVAS
+from autograder.lms.claim import CANVAS
 from autograder.lms.identify_student import name_key, names_of
 
 

@@ -20,7 +20,7 @@ from autograder.grading import gradebook_writer
 from autograder.lms import attempts
 from autograder.lms.accounts import counting_attempts
 from autograder.lms.attempts import Attempt
-from autograder.lms.filenames import CANVAS, MOODLE
+from autograder.lms.claim import CANVAS, MOODLE
 from autograder.whole_files import replaced
 
 

@@ -33,6 +33,7 @@ class Student:
     sis_login_id: str = ""
     moodle_idnumber: str = ""
     section: str = ""
+    team: str = ""
     status: str = ACTIVE
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from autograder.gradebook.roster import Roster, fold
 from autograder.lms.attempts import Attempt
-from autograder.lms.filenames import BRIGHTSPACE, CANVAS, MOODLE
+from autograder.lms.claim import BLACKBOARD, BRIGHTSPACE, CANVAS, FOLDERS, MOODLE
 
 Known = dict[tuple[str, str], dict[str, Attempt]]
-OF_ONE_ASSIGNMENT = (MOODLE, BRIGHTSPACE)
+OF_ONE_ASSIGNMENT = (MOODLE, BRIGHTSPACE, BLACKBOARD, FOLDERS)
 """Their numbers are other ones in every assignment; Canvas's, and Gradescope's e-mails, are a person's."""
 
 

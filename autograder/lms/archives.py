@@ -42,13 +42,14 @@ class UnreadableDownload(Exception):
 @dataclass(frozen=True)
 class Member:
     """A file of a download. `parts`: its path; `saved`: when, in UTC; `place`: where its owner finds it; `why`: why it
-    is not read, where it isn't."""
+    is not read, where it isn't; `uid`: whose account it is of, in a folder."""
 
     parts: tuple[str, ...]
     size: int
     saved: datetime | None
     place: Any = None
     why: str = ""
+    uid: int | None = None
 
     @property
     def name(self) -> str:
@@ -127,10 +128,13 @@ class Folder:
             return
         for entry in (entry for entry in entries if not _is_litter([entry.name])):
             here, status = (*parts, entry.name), entry.stat(follow_symlinks=False)
-            if stat.S_ISDIR(status.st_mode) and len(here) < PARTS:
+            if entry.name == ".git":
+                self.members.append(Member(here, 0, None))  # of a clone; what is in it isn't handed in
+            elif stat.S_ISDIR(status.st_mode) and len(here) < PARTS:
                 self._walk(here)
             elif stat.S_ISREG(status.st_mode):
-                self.members.append(Member(here, status.st_size, datetime.fromtimestamp(int(status.st_mtime), UTC)))
+                saved = datetime.fromtimestamp(int(status.st_mtime), UTC)
+                self.members.append(Member(here, status.st_size, saved, uid=status.st_uid))
             else:
                 kind = intake.KINDS.get(stat.S_IFMT(status.st_mode), "no file")
                 self._note(here, f"is {kind} and was left out: {NO_LINKS}")

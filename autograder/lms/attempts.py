@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from autograder import csv_files, timestamps
 from autograder.course.paths import Course
-from autograder.lms.filenames import CANVAS, MOODLE
+from autograder.lms.claim import CANVAS, MOODLE
 
 NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 _NUMBER = re.compile(r"(?:\((\d{1,6})\)|-(\d{1,6}))\s*\.ipynb", re.IGNORECASE)

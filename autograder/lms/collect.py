@@ -5,7 +5,7 @@ count, and notebooks that are replaced, lie in `history/`."""
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
@@ -20,10 +20,12 @@ from autograder.grading import intake
 from autograder.lms import attempts
 from autograder.lms import collection_plan as plans
 from autograder.lms.accounts import Accounts, Known
+from autograder.lms.aliases import load_aliases, parse_aliases, save_aliases
 from autograder.lms.attempts import Attempt
+from autograder.lms.claim import NBGRADER, TIMES_WITHOUT_ZONE
 from autograder.lms.collection_plan import SAME, Plan, Step, history_folder, read_attempt
 from autograder.lms.identify_student import StudentIdentifier
-from autograder.lms.stage_downloads import stage_downloads
+from autograder.lms.stage_downloads import StagedDownloads, stage_downloads
 from autograder.whole_files import SHARED, replaced
 
 
@@ -35,10 +37,12 @@ def collect(
     dry_run: bool = False,
     lms: str = "",
     zone: str = "",
+    aliases: Iterable[str] = (),
+    teams: bool = False,
 ) -> Plan:
     """Collects downloads; with `dry_run` it only returns what it would do. lms: whose they are, where the instructor
-    says so; zone: of times that name none, else as the course's settings say. Raises CourseError; then nothing is
-    changed."""
+    says so; zone: of times that name none, else as the course's settings say; aliases: `FOLDER=student_id`; teams: each
+    hand-in is a whole team's. Raises CourseError; then nothing is changed."""
     given = rosters.read_roster(roster) if roster else None
     try:
         zone = timestamps.use_zone(zone or settings(course).Collect.get("zone", ""))
@@ -47,12 +51,14 @@ def collect(
             known = attempts.load(course)
             in_use = given or rosters.current_roster(course)
             units = {sha: one.unit for group in known.values() for sha, one in group.items() if not one.why}
-            who = StudentIdentifier(in_use, Accounts.of_attempts(known, in_use))
-            found = stage_downloads(course, downloads, who, staging, units, lms)
+            said = load_aliases(course) | parse_aliases(aliases, in_use)
+            who = StudentIdentifier(in_use, Accounts.of_attempts(known, in_use), said)
+            found = stage_downloads(course, downloads, who, staging, units, lms, teams)
             plan = plans.make_plan(course, found, in_use, known, deadline, staging)
             plan.notes += given.notes if given else []
-            if due or any(path.suffix.lower() == ".csv" for path in downloads):
-                plan.notes.append(f"Times that name no zone were read in {zone}.")
+            plan.notes += _zones(found, zone, due or any(path.suffix.lower() == ".csv" for path in downloads))
+            if not dry_run and said:
+                save_aliases(course, said)
             if not dry_run:
                 _apply(course, plan, given, known, deadline, staging)
             return plan
@@ -61,6 +67,14 @@ def collect(
         raise CourseError(
             f"{where} can't be used ({error.strerror}): mend that, or make room, and collect again."
         ) from None
+
+
+def _zones(found: StagedDownloads, zone: str, other_times: object) -> list[str]:
+    """Lines about the clocks by which times were read."""
+    timed = {one.claim.lms for one in found.hand_ins if one.claim.time_from == "lms"}
+    lines = ["nbgrader's times were read in the zone that they name."] if NBGRADER in timed else []
+    local = other_times or timed & TIMES_WITHOUT_ZONE
+    return [*lines, f"Times that name no zone were read in {zone}."] if local else lines
 
 
 def _alone(course: Course) -> AbstractContextManager[None]:

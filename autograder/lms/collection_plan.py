@@ -19,9 +19,17 @@ from autograder.grading.submission_parser import Rejected
 from autograder.lms import attempts
 from autograder.lms.accounts import Known
 from autograder.lms.attempts import Attempt
-from autograder.lms.stage_downloads import HandIn, StagedDownloads
+from autograder.lms.claim import FOLDERS, ILIAS, MOODLE
+from autograder.lms.hand_in import HandIn
+from autograder.lms.stage_downloads import StagedDownloads
 
 NEW, REPLACED, SAME = "new", "replaced", "same"
+UNDATED = {
+    MOODLE: ("Moodle's archive", " (name its grading worksheet beside it)"),
+    ILIAS: ("ILIAS's archive", ""),
+    FOLDERS: ("a clone of a repository", ""),
+}
+"""Whose downloads may not say when something came, and what helps."""
 
 
 @dataclass
@@ -80,7 +88,7 @@ def make_plan(
     if deadline:
         _keep_one_unit(found)
     units = sorted({one.unit for one in found.hand_ins})
-    plan = Plan(problems=found.problems, strangers=found.strangers)
+    plan = Plan(problems=found.problems, notes=found.notes, strangers=found.strangers)
     dues = Deadlines(course, units, deadline)
     places: dict[tuple[str, str], list[HandIn]] = defaultdict(list)
     for one in found.hand_ins:
@@ -96,7 +104,7 @@ def make_plan(
     plan.missing = (
         _missing(course, everybodys, roster, known) if roster and units and not found.blind & set(units) else None
     )
-    plan.equal = _equal(course, units, known)
+    plan.equal = _equal(course, units, known, roster)
     plan.unchanged = _unchanged(course, plan.steps, staging)
     plan.enrolled = len(roster.active()) if roster else 0
     plan.notes += _told(plan, dues)
@@ -203,8 +211,8 @@ def _missing(course: Course, units: list[str], roster: Roster, known: Known) -> 
     ]
 
 
-def _equal(course: Course, units: list[str], known: Known) -> list[list[str]]:
-    """Who handed in the same bytes; the notebook as it was released is nobody's work."""
+def _equal(course: Course, units: list[str], known: Known, roster: Roster | None) -> list[list[str]]:
+    """Who handed in the same bytes, of one team or not at all; the notebook as it was released is nobody's work."""
     groups: dict[tuple[str, str], list[str]] = defaultdict(list)
     released = {
         hashlib.sha256(course.released(unit).read_bytes()).hexdigest()
@@ -214,7 +222,8 @@ def _equal(course: Course, units: list[str], known: Known) -> list[list[str]]:
     for (student, unit), group in sorted(known.items()):
         for sha in (sha for sha, one in group.items() if one.counts and unit in units and sha not in released):
             groups[unit, sha].append(student)
-    return [students for students in groups.values() if len(students) > 1]
+    teams = {name: one.team or name for name, one in roster.students.items()} if roster else {}
+    return [students for students in groups.values() if len({teams.get(name, name) for name in students}) > 1]
 
 
 def _unchanged(course: Course, steps: list[Step], staging: Path) -> list[str]:
@@ -239,12 +248,10 @@ def _told(plan: Plan, dues: Deadlines) -> list[str]:
         lines.append(f"late: {_some(late)}")
     if of_files := sum(step.chosen.time_from == "file" for step in plan.steps):
         lines.append(f"of {of_files} the time is that of the file, for the download says no other")
-    untold = [step for step in plan.steps if step.chosen.lms == "moodle" and not step.timestamp]
-    if any(dues.units[step.chosen.unit] for step in untold):
-        lines.append(
-            f"Moodle's archive doesn't say when {len(untold)} were handed in: none counts as late (name its "
-            "grading worksheet beside it)"
-        )
+    for lms, (what, advice) in UNDATED.items():
+        untold = [step for step in plan.steps if step.chosen.lms == lms and not step.timestamp]
+        if any(dues.units[step.chosen.unit] for step in untold):
+            lines.append(f"{what} doesn't say when {len(untold)} were handed in: none counts as late{advice}")
     return lines
 
 

@@ -7,21 +7,37 @@ from dataclasses import dataclass
 
 from autograder.lms import filenames
 from autograder.lms.archives import PARTS, Member, UnreadableDownload
-from autograder.lms.filenames import BRIGHTSPACE, CANVAS, FILES, FOLDERS, GRADESCOPE, MOODLE
+from autograder.lms.claim import (
+    BLACKBOARD,
+    BRIGHTSPACE,
+    CANVAS,
+    FILES,
+    FOLDERS,
+    GRADESCOPE,
+    ILIAS,
+    MOODLE,
+    NBGRADER,
+    SAKAI,
+)
+from autograder.sanitize_terminal import printable
 
 METADATA = "submission_metadata.yml"
 """Gradescope's, which says whose the numbered folders are."""
 SUBMISSION = re.compile(r"submission_([0-9]{1,20})")
-SHAPES = (CANVAS, MOODLE, GRADESCOPE, BRIGHTSPACE, FOLDERS, FILES)
+SHAPES = (CANVAS, MOODLE, GRADESCOPE, BRIGHTSPACE, BLACKBOARD, ILIAS, SAKAI, NBGRADER, FOLDERS, FILES)
+TEAM = re.compile(r"(?i:team|équipe|equipe|equipo|gruppo|zespół) [0-9]{1,20}")
+"""A folder of a team's in ILIAS."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A download's. `lms`: one of SHAPES; `depth`: below how many folders its root lies; `metadata`: Gradescope's."""
+    """A download's. `lms`: one of SHAPES; `depth`: below how many folders its root lies; `metadata`: Gradescope's;
+    `teams`: the folders above are teams'."""
 
     lms: str
     depth: int
     metadata: Member | None = None
+    teams: bool = False
 
     def entry(self, member: Member) -> str:
         """The entry of the root in which a file lies; "" where it lies above."""
@@ -47,6 +63,8 @@ def shape_of(members: Sequence[Member], people: "People", asked: str = "") -> Sh
     depth = _root(members, people, asked)
     level = _level(members, depth)
     lms = asked or _lms(level)
+    if lms in (FOLDERS, ILIAS) and _of_teams(members, depth):
+        return Shape(ILIAS, depth + 1, teams=True)
     if lms == FOLDERS and not asked:
         depth += _sections(members, depth, people)
     if lms == GRADESCOPE and not level.metadata:
@@ -56,9 +74,11 @@ def shape_of(members: Sequence[Member], people: "People", asked: str = "") -> Sh
 
 @dataclass(frozen=True)
 class People:
-    """Who is known: `knows`, whether a folder's name is a student's; `units`: names of folders that are none."""
+    """Who is known: `knows`, whether a folder's name is a student's; `holds`, whether a student's is in it; `units`:
+    names of folders that are none."""
 
     knows: Callable[[str], bool]
+    holds: Callable[[str], bool]
     units: Collection[str]
     roster: bool
 
@@ -84,9 +104,12 @@ def _wraps(here: _Level, inside: _Level, people: People, asked: str) -> bool:
     if here.metadata or here.files or len(here.folders) != 1:
         return False
     (name,) = here.folders
-    if filenames.lms_of(name) or SUBMISSION.fullmatch(name) or people.knows(name):
+    if _lms_of(name) or SUBMISSION.fullmatch(name) or people.knows(name) or _is_team(name, inside):
         return False
-    if inside.metadata or any(map(filenames.lms_of, inside.entries)) or asked == FILES:
+    if asked in ("", FOLDERS) and people.holds(name):
+        _refuse_two_readings(name, inside, people, asked)
+        return False
+    if inside.metadata or any(map(_lms_of, inside.entries)) or asked == FILES:
         return True
     if inside.files or inside.folders <= set(people.units):
         return False
@@ -103,17 +126,60 @@ def _lms(level: _Level) -> str:
         if level.files or not all(SUBMISSION.fullmatch(name) for name in level.folders):
             raise _ask(f"beside {METADATA} there are others than Gradescope's folders")
         return GRADESCOPE
-    found = {filenames.lms_of(name) for name in level.entries}
-    if found <= {""}:
+    each = [_lms_of(name) for name in level.entries]
+    common = set.intersection(*each) if each else set()
+    common = common or _like_plain(level)
+    if len(common) == 1:
+        return common.pop()
+    if not any(each):
         if level.files and not level.folders:
             raise _ask(
                 "only names that students may choose say whose its files are: --lms files takes them as they are"
             )
         return FOLDERS
-    if len(found) > 1:
-        kinds = " or ".join(sorted(found - {""}))
-        raise _ask(f"some of its names are like those of {kinds}, others are not")
-    return found.pop()
+    kinds = " or ".join(sorted(set.union(*each)))
+    raise _ask(f"some of its names are like those of {kinds}, others are not")
+
+
+def _lms_of(name: str) -> set[str]:
+    return filenames.lms_of(name) - filenames.LIKE_PLAIN
+
+
+def _like_plain(level: _Level) -> set[str]:
+    """ILIAS or Sakai, where all folders are called like theirs, and their numbers tell them apart."""
+    if level.files or not level.folders:
+        return set()
+    found = set.intersection(*(filenames.lms_of(name) for name in level.folders)) & filenames.LIKE_PLAIN
+    return {lms for lms in found if _numbers(lms, level) == len(level.folders)}
+
+
+def _numbers(lms: str, level: _Level) -> int:
+    return len({claim.number for name in level.folders for claim in filenames.READERS[lms](name)})
+
+
+def _of_teams(members: Sequence[Member], depth: int) -> bool:
+    """Whether ILIAS has put those who handed in for a team into folders called `Team 7`."""
+    here = _level(members, depth)
+    if here.files or not here.folders:
+        return False
+    below = [one for one in members if len(one.parts) > depth + 1 and one.parts[depth] in here.folders]
+    inside = _level(below, depth + 1)
+    return all(_is_team(name, inside) for name in here.folders)
+
+
+def _is_team(name: str, inside: _Level) -> bool:
+    ilias = all(ILIAS in filenames.lms_of(one) for one in inside.folders)
+    return bool(TEAM.fullmatch(name) and inside.folders and not inside.files and ilias)
+
+
+def _refuse_two_readings(name: str, inside: _Level, people: People, asked: str) -> None:
+    """A folder called like a student's: what lies in it may be named by that student."""
+    students = any(people.knows(one) or people.holds(one) for one in inside.folders)
+    if students or not asked and (inside.metadata or any(map(_lms_of, inside.entries))):
+        raise UnreadableDownload(
+            f"its one folder, {printable(name)[:60]}, is called like a student's, and what is in it like a download: "
+            "give what is in it, or say what it is with --lms"
+        )
 
 
 def _ask(why: str) -> UnreadableDownload:

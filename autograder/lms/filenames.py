@@ -7,44 +7,14 @@ right of them. Where they make more than one reading possible, all are given."""
 
 import re
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import takewhile
 from statistics import median
 
 from autograder import timestamps
-
-CANVAS, MOODLE, GRADESCOPE, BRIGHTSPACE = "canvas", "moodle", "gradescope", "brightspace"
-FOLDERS, FILES = "folders", "files"
-
-
-@dataclass(frozen=True)
-class Claim:
-    """Whose a file is, as the LMS says. `names`: any of them, the likeliest first; `number`: the LMS's number of this
-    student, or of Gradescope's submission; `sid`: a student number; `order`: grows with every upload; `blind`: nobody
-    is meant to know who it is."""
-
-    lms: str
-    names: tuple[str, ...] = ()
-    number: str = ""
-    sid: str = ""
-    email: str = ""
-    time: datetime | None = None
-    time_from: str = ""
-    late: bool = False
-    order: int = 0
-    blind: bool = False
-
-    @property
-    def account(self) -> str:
-        """What tells people apart in this LMS, and nobody can choose; "" in plain folders."""
-        return (self.email or self.sid) if self.lms == GRADESCOPE else self.number
-
-    @property
-    def label(self) -> str:
-        """For people to read."""
-        return " ".join(filter(None, ((*self.names, self.email)[0], self.number and f"({self.number})")))
-
+from autograder.lms import folder_names
+from autograder.lms.claim import BLACKBOARD, BRIGHTSPACE, CANVAS, ILIAS, MOODLE, NBGRADER, SAKAI, Claim
 
 _CANVAS = re.compile(r"(?=(?P<late>(?i:_LATE))?_(?P<id>[0-9]{1,20})_(?P<file>[0-9]{1,20})_.)", re.DOTALL)
 _CANVAS_BLIND = re.compile(r"(?P<late>(?i:LATE_))?(?P<id>anon_[^\W_]{1,20})_(?P<file>[0-9]{1,20})_.+", re.DOTALL)
@@ -103,14 +73,23 @@ def brightspace(entry: str) -> list[Claim]:
     return [claim] * min(2, len(re.findall(_DATE, entry)))
 
 
-READERS: dict[str, Callable[[str], list[Claim]]] = {MOODLE: moodle, BRIGHTSPACE: brightspace, CANVAS: canvas}
+READERS: dict[str, Callable[[str], list[Claim]]] = {
+    MOODLE: moodle,
+    BRIGHTSPACE: brightspace,
+    CANVAS: canvas,
+    BLACKBOARD: folder_names.blackboard,
+    NBGRADER: folder_names.nbgrader,
+    ILIAS: folder_names.ilias,
+    SAKAI: folder_names.sakai,
+}
+LIKE_PLAIN = {ILIAS, SAKAI}
+"""Folders of a plain download may be called like theirs."""
 
 
-def lms_of(entry: str) -> str:
-    """The LMS that names the entries of a download's root like this; "" for none."""
-    if any(reader(entry) for reader in (canvas, canvas_blind)) and not moodle(entry) and not brightspace(entry):
-        return CANVAS
-    return next((lms for lms, reader in READERS.items() if reader(entry)), "")
+def lms_of(entry: str) -> set[str]:
+    """Each LMS that names entries of a download's root like this: several where a student chose a part of it."""
+    found = {lms for lms, reader in READERS.items() if reader(entry)} | ({CANVAS} if canvas_blind(entry) else set())
+    return found & {MOODLE, BRIGHTSPACE} or found
 
 
 def claims(lms: str, entries: Collection[str], known: Callable[[str], bool]) -> dict[str, list[Claim]]:
@@ -122,6 +101,8 @@ def claims(lms: str, entries: Collection[str], known: Callable[[str], bool]) -> 
         found = {entry: readings or canvas_blind(entry) for entry, readings in found.items()}
         uploads = _uploads(found)
         return {entry: _possible(readings, uploads) for entry, readings in found.items()}
+    if lms == BLACKBOARD:
+        return folder_names.likeliest_logins(found)
     return _blind(found, known) if lms == MOODLE else found
 
 

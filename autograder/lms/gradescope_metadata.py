@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from autograder import timestamps
-from autograder.lms.filenames import GRADESCOPE, Claim
+from autograder.lms.claim import GRADESCOPE, Claim
 
 
 def claims(folder: str, people: dict[str, list[dict]]) -> list[Claim]:

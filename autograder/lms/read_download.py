@@ -10,10 +10,11 @@ from pathlib import Path
 from autograder import limited_process, size_limits
 from autograder.grading import intake
 from autograder.grading.submission_parser import Rejected
-from autograder.lms import archives, filenames, gradescope_metadata
+from autograder.lms import archives, filenames, folder_names, gradescope_metadata
 from autograder.lms.archives import Folder, Member, UnreadableDownload, Zip
+from autograder.lms.claim import FILES, FOLDERS, GRADESCOPE, MOODLE, Claim
 from autograder.lms.download_shape import METADATA, People, Shape, shape_of
-from autograder.lms.filenames import FILES, FOLDERS, GRADESCOPE, MOODLE, Claim
+from autograder.lms.hand_in_times import are_clones, checked_owner, dated, sakai_times
 from autograder.lms.moodle_worksheet import Participant
 from autograder.sanitize_terminal import printable
 
@@ -44,7 +45,8 @@ class FoundNotebook:
 @dataclass
 class Reading:
     """What is read with the same eyes. `known`: units of notebooks seen before, by hash; `asked`: what the instructor
-    says the downloads are; `problems`: lines; `empty`: lines about who handed in no notebook."""
+    says the downloads are; `teams`: each hand-in is a whole team's; `problems`: lines; `empty`: lines about who handed
+    in no notebook."""
 
     units: dict[str, list[str]]
     people: People
@@ -52,6 +54,7 @@ class Reading:
     known: dict[str, str]
     participants: dict[str, Participant]
     asked: str = ""
+    teams: bool = False
     problems: list[str] = field(default_factory=list)
     empty: list[str] = field(default_factory=list)
 
@@ -61,10 +64,12 @@ class Reading:
         shape = shape_of(download.members, self.people, self.asked)
         claims = self._claims(download, shape)
         of: dict[str, list[tuple[Member, list[Claim]]]] = defaultdict(list)
+        file_times, written = not are_clones(download.members, shape), sakai_times(download, shape)
         for member in download.members:
             if (entry := shape.entry(member)) and member is not shape.metadata:
-                readings = _dated(claims.get(entry, []), member)
-                of[_person(readings, entry)].append((member, readings))
+                readings = [replace(one, entry=entry, team=self.teams or shape.teams) for one in claims.get(entry, [])]
+                when = dated(readings, member, file_times, written.get(entry))
+                of[_person(readings, entry)].append((checked_owner(member, readings), when))
         return [one for person, files in of.items() for one in _Person(self, download, person, files).notebooks()]
 
     def _claims(self, download: Zip | Folder, shape: Shape) -> dict[str, list[Claim]]:
@@ -73,8 +78,9 @@ class Reading:
             people = _submitters(download, shape.metadata)
             return {entry: gradescope_metadata.claims(entry, people) for entry in entries}
         if shape.lms in (FOLDERS, FILES):
-            return {entry: _plain(entry, is_folder, shape.lms) for entry, is_folder in entries.items()}
-        named = [entry for entry in entries if filenames.lms_of(entry) == shape.lms]
+            plain = folder_names.folders([entry for entry, is_folder in entries.items() if is_folder])
+            return {entry: [plain[entry]] if entry in plain else _file(entry, shape.lms) for entry in entries}
+        named = [entry for entry in entries if shape.lms in filenames.lms_of(entry)]
         found = filenames.claims(shape.lms, named, self.people.knows)
         return {entry: [self._known_to_moodle(one) for one in readings] for entry, readings in found.items()}
 
@@ -98,20 +104,11 @@ class Reading:
         return unit, ""
 
 
-def _plain(entry: str, is_folder: bool, lms: str) -> list[Claim]:
-    """A folder for each student; or files that carry a name, as Google Classroom's `Ada Lovelace - Title.ipynb`."""
-    if is_folder:
-        return [Claim(FOLDERS, (entry,))]
+def _file(entry: str, lms: str) -> list[Claim]:
+    """Files that carry a name, as Google Classroom's `Ada Lovelace - Title.ipynb`."""
     stem = filenames.without_suffix(entry)
     before, dash, _ = stem.partition(" - ")
     return [Claim(FILES, (before, stem) if dash else (stem,))] if lms == FILES else []
-
-
-def _dated(readings: list[Claim], member: Member) -> list[Claim]:
-    """In plain folders a file's own time is all there is."""
-    if not member.saved or not readings or readings[0].lms not in (FOLDERS, FILES):
-        return readings
-    return [replace(one, time=member.saved, time_from="file") for one in readings]
 
 
 def _person(readings: Sequence[Claim], entry: str) -> str:

@@ -10,56 +10,41 @@ from autograder.course.paths import Course
 from autograder.errors import BAD_INPUT, CourseError
 from autograder.grading import intake
 from autograder.lms import archives, moodle_worksheet
-from autograder.lms.accounts import realm
 from autograder.lms.archives import UnreadableDownload
+from autograder.lms.claim import FOLDERS
 from autograder.lms.download_shape import SHAPES, People
-from autograder.lms.filenames import Claim
-from autograder.lms.identify_student import VOUCHED, Identified, StudentIdentifier, UnknownStudent
+from autograder.lms.hand_in import HandIn
+from autograder.lms.identify_student import Identified, StudentIdentifier, UnknownStudent
 from autograder.lms.read_download import FoundNotebook, Reading
+from autograder.lms.teams import share_with_teams
 from autograder.sanitize_terminal import printable
-
-
-@dataclass(frozen=True)
-class HandIn:
-    """A notebook in the staging folder. `why`: why it can't be graded, where it can't; `rank`: how sure it is whose it
-    is; `assignment`: the unit that its download is of."""
-
-    student_id: str
-    unit: str
-    sha256: str
-    name: str
-    claim: Claim
-    why: str = ""
-    rank: int = VOUCHED
-    assignment: str = ""
-
-    @property
-    def account(self) -> tuple[str, tuple[str, str]]:
-        """The student, and where an account is theirs."""
-        return self.student_id, realm(self.claim.lms, self.assignment)
-
-    @property
-    def to_remember(self) -> str:
-        """The account; none for a notebook that was handed in for another unit's assignment."""
-        same = realm(self.claim.lms, self.assignment) == realm(self.claim.lms, self.unit)
-        return self.claim.account if same else ""
 
 
 @dataclass
 class StagedDownloads:
-    """What the downloads hold. `strangers`: who is not on the roster; `blind`: units that were marked blind."""
+    """What the downloads hold. `strangers`: who is not on the roster; `unplaced`: entries of the downloads of which
+    nobody can say whose they are; `blind`: units that were marked blind."""
 
     hand_ins: list[HandIn] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     strangers: set[str] = field(default_factory=set)
+    unplaced: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     blind: set[str] = field(default_factory=set)
 
 
 def stage_downloads(
-    course: Course, downloads: list[Path], who: StudentIdentifier, staging: Path, known: dict[str, str], asked: str = ""
+    course: Course,
+    downloads: list[Path],
+    who: StudentIdentifier,
+    staging: Path,
+    known: dict[str, str],
+    asked: str = "",
+    teams: bool = False,
 ) -> StagedDownloads:
     """Reads downloads; a CSV among them is Moodle's grading worksheet, which says who, and when. known: the units of
-    notebooks seen before, by hash; asked: which LMS's they are. Raises CourseError where one is refused."""
+    notebooks seen before, by hash; asked: which LMS's they are; teams: each is a whole team's. Raises CourseError where
+    one is refused."""
     if asked and asked not in SHAPES:
         raise CourseError(f"There is no LMS '{printable(asked)[:30]}': choose {', '.join(SHAPES)}.", BAD_INPUT)
     participants, unread = {}, []
@@ -70,13 +55,17 @@ def stage_downloads(
     units = intake.units_of(course)
     if not units:
         raise CourseError("No unit has been built yet: run `attn build` first.")
-    people = People(who.knows, units, who.roster is not None)
-    reading = Reading(units, people, staging, known, participants, asked)
+    people = People(who.knows, who.holds, units, who.roster is not None)
+    reading = Reading(units, people, staging, known, participants, asked, teams)
     notebooks = [one for path in downloads if not _is_table(path) for one in _settled(_read(path, reading), reading)]
     found = StagedDownloads(problems=[*unread, *reading.problems])
     _identify(notebooks, who, found)
     found.problems += reading.empty
     _one_account_each(found)
+    shared, notes = share_with_teams(found.hand_ins, who)
+    found.hand_ins += shared
+    found.notes += notes
+    _tell_how_to_place(found)
     found.blind = {one.unit for one in found.hand_ins if one.claim.blind}
     return found
 
@@ -119,11 +108,13 @@ def _named(name: str, units: dict[str, list[str]]) -> str | None:
 
 
 def _identify(notebooks: list[FoundNotebook], who: StudentIdentifier, found: StagedDownloads) -> None:
+    who.look_at(claim for one in notebooks for claim in one.readings)
     for one in notebooks:
         try:
             student = who.find(list(one.readings), one.assignment)
         except UnknownStudent as reason:
             found.strangers.add(one.readings[0].label)
+            found.unplaced.append(one.readings[0].entry)
             found.problems.append(f"{one.path}: {printable(reason)}")
             continue
         if one.why:
@@ -142,7 +133,7 @@ def _one_account_each(found: StagedDownloads) -> None:
     """Two accounts of which one student is made: the one of which it is surest counts, and none if that is no one."""
     accounts: dict[tuple, dict[str, int]] = defaultdict(dict)
     for one in found.hand_ins:
-        if one.claim.account:
+        if one.claim.account or one.claim.lms == FOLDERS:
             ranks = accounts[one.account]
             ranks[one.claim.account] = max(one.rank, ranks.get(one.claim.account, 0))
     for (student, where), ranks in sorted(accounts.items()):
@@ -151,11 +142,18 @@ def _one_account_each(found: StagedDownloads) -> None:
         if wrong:
             out = [one for one in found.hand_ins if one.account == (student, where) and one.claim.account in wrong]
             found.hand_ins = [one for one in found.hand_ins if one not in out]
+            found.unplaced += [one.claim.entry for one in out]
             found.problems.append(_two_people(student, ranks, wrong))
 
 
+def _tell_how_to_place(found: StagedDownloads) -> None:
+    if found.unplaced:
+        shown = printable(found.unplaced[0])[:160]
+        found.notes.append(f"What could not be placed, you can: attn collect … --alias '{shown}=STUDENT_ID'")
+
+
 def _two_people(student: str, ranks: dict[str, int], wrong: set[str]) -> str:
-    shown = ", ".join(printable(account)[:40] for account in sorted(wrong)[:4])
+    shown = ", ".join(printable(account)[:60] or student for account in sorted(wrong)[:4])
     if len(wrong) < len(ranks):
         return f"{student}: number {shown} has this name too, and is somebody else's: left out"
     return (

@@ -91,8 +91,8 @@ def test_a_root_that_is_partly_an_lmss_is_asked_about(course, tmp_path, attn):
     assert set(_there(course)) == {"ada", "bob"} and plan.problems == [
         "Eve Adams.ipynb: nothing in its path says whose it is"
     ]
-    refused = attn(course, "collect", str(tmp_path / "in.zip"), "--lms", "blackboard")
-    assert refused.exit_code == 2 and "no LMS 'blackboard'" in refused.output
+    refused = attn(course, "collect", str(tmp_path / "in.zip"), "--lms", "schoology")
+    assert refused.exit_code == 2 and "no LMS 'schoology'" in refused.output
 
 
 def test_a_display_name_makes_no_download_blind(course, tmp_path):

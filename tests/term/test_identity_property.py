@@ -24,8 +24,8 @@ from autograder.gradebook.roster import Roster, Student
 from autograder.grading.submission_parser import Rejected
 from autograder.lms import collection_plan, read_download
 from autograder.lms.accounts import Accounts, counting_attempts
+from autograder.lms.claim import CANVAS, MOODLE
 from autograder.lms.download_shape import METADATA
-from autograder.lms.filenames import CANVAS, MOODLE
 from autograder.lms.identify_student import StudentIdentifier
 from autograder.lms.stage_downloads import stage_downloads
 
@@ -41,6 +41,8 @@ NAMES = [
 EVE = 6
 """Her place in the class; the others' are 0 to 5."""
 FORMS = ("canvas", "moodle", "moodle flat", "moodle with worksheet", "brightspace", "gradescope", "folders", "sections")
+BY_LOGIN = ("ilias", "ilias teams", "sakai", "blackboard", "nbgrader", "github")
+"""Forms with a place for the login; in `olat` it stands among the rest."""
 
 
 def _id(at: int) -> str:
@@ -66,7 +68,8 @@ class World:
         for at, (first, last) in enumerate([*NAMES, ("Eve", "Adams")][: EVE + self.enrolled]):
             known = (f"{_id(at)}@x.org", f"{100 + at}", f"S{at}") if self.vouched else ("", "", "")
             email, canvas_id, sid = known
-            one = Student(_id(at), last, first, email, canvas_id, sid, moodle_idnumber=sid)
+            team = f"{at // 2}" if at < EVE else ""
+            one = Student(_id(at), last, first, email, canvas_id, sid, moodle_idnumber=sid, team=team)
             people[one.student_id] = one
         return Roster(people)
 
@@ -107,11 +110,27 @@ class World:
             return f"{70_000 + at}-555 - {name.replace('/', '')} - Nov 20, 2026 1159 PM/{file}"
         if self.form == "gradescope":
             return f"submission_{upload + at}/{file}"
+        if self.form in (*BY_LOGIN, "olat"):
+            return self.path_with_login(at, re.sub(r"[/\\ ]", "_", name), file, 20 + upload // 10)
         return (
             f"{'section A/' if at % 2 else 'section B/'}{_id(at)}/{file}"
             if self.form == "sections"
             else f"{_id(at)}/{file}"
         )
+
+    def path_with_login(self, at: int, name: str, file: str, day: int) -> str:
+        """A login on GitHub is what its owner chose, as long as nobody else has it."""
+        login, flat = _id(at), file.replace("/", "-")
+        chosen = f"{re.sub('[^0-9A-Za-z]+', '-', name)}-x" if at == EVE else login
+        return {
+            "ilias": f"{name}__{login}_{7_000 + at}/{file}",
+            "ilias teams": f"Abgaben/Team {at // 2}/{name}__{login}_{7_000 + at}/{file}",
+            "sakai": f"{name}({login})/Submission attachment(s)/{file}",
+            "blackboard": f"Unit 2_{login}_attempt_2026-11-{day}-10-00-00_{flat}",
+            "nbgrader": f"{login}+02_small+2026-11-{day} 10:00:00.5 UTC+ZmF_dA==/{file}",
+            "github": f"unit-02-{chosen}/{file}",
+            "olat": f"{name}_{login}/{file}",
+        }[self.form]
 
     def worksheet(self, week: int) -> str:
         people = [*(" ".join(one) for one in NAMES), self.calls_herself[week]]
@@ -196,14 +215,16 @@ def worlds(draw):
     """She takes somebody's name only where that person can be known: from the roster's numbers, or from the first
     week. Of two who come for the first time with one name nobody can say who is who."""
     vouched = draw(st.booleans())
-    form = draw(st.sampled_from(FORMS if vouched else [one for one in FORMS if one not in ("moodle with worksheet",)]))
+    forms = [one for one in (*FORMS, *BY_LOGIN, "olat") if vouched or one != "moodle with worksheet"]
+    form = draw(st.sampled_from(forms))
+    enrolled = draw(st.booleans() if vouched or form == "sections" else st.sampled_from([True, False, None]))
     weeks = [sorted(draw(st.sets(VICTIM, min_size=4))) for _ in range(2)]
     own = draw(st.sampled_from(["Eve Adams", "Participant", "_", "*", "Eve_103", "anon", "X" * 300]))
     by_number = vouched and form in ("canvas", "moodle with worksheet", "gradescope")
+    by_number = by_number or (form in BY_LOGIN and enrolled is not None)
     first = _names(draw, draw(VICTIM)) if by_number and draw(st.booleans()) else own
     second = _names(draw, draw(VICTIM if by_number else st.sampled_from(weeks[0])))
     names = [first, draw(st.sampled_from([own, second, second]))]
-    enrolled = draw(st.booleans() if vouched or form == "sections" else st.sampled_from([True, False, None]))
     return World(form, vouched, enrolled, weeks, names, [draw(files()), draw(files())])
 
 
