@@ -185,8 +185,8 @@ check.attention_weights(attention_weights, points=1, cases=hidden.attention_weig
 # **By hand.** Weights 0.67, 0.09, 0.24 and values 10, 20, 30: the output is 6.7 + 1.8 + 7.2 = 15.7. It always lies
 # between the smallest and the largest value.
 #
-# Values are usually vectors. Then the output lies somewhere in the **hull** of the values, nearest to those with large
-# weights, and never leaves it:
+# Values are usually vectors. Then the output always lies in the **hull** of the values, pulled toward those with large
+# weights:
 
 # %%
 plots.mixed_values(weights=[0.67, 0.09, 0.24], values=[(1, 1), (4, 5), (6, 1)])
@@ -366,9 +366,9 @@ plots.attention_map(torch.softmax((x @ w_q) @ (x @ w_k).T / math.sqrt(d), dim=-1
 # %% [markdown]
 # ## 2.6 How far scores spread  ●●○ · 15 min · 1 point
 #
-# Why $\sqrt{d_k}$ and not $d_k$, or nothing? The argument is a footnote in the paper (Vaswani et al., 2017, footnote
-# 4). Take queries and keys of width $d$ whose entries are independent, with mean 0 and variance $\sigma^2$. Their dot
-# product is a sum of $d$ terms $q_i k_i$.
+# Why divide by $\sqrt{d_k}$, and not by $d_k$, or not at all? The argument is a footnote in the paper (Vaswani et al.,
+# 2017, footnote 4). Take queries and keys of width $d$ whose entries are independent, with mean 0 and variance
+# $\sigma^2$. Their dot product is a sum of $d$ terms $q_i k_i$.
 #
 # - Each term has mean 0.
 # - Since its mean is 0, a term's variance is $\operatorname{E}[q_i^2 k_i^2]$, and since $q_i$ and $k_i$ are
@@ -615,7 +615,8 @@ check.equal_attention(query_between, query_for_pair, points=2, cases=hidden.equa
 # $i$ against key $j$: raw scores, no softmax yet.
 #
 # - **Cosine** (content-based): $\dfrac{q \cdot k}{\lVert q \rVert\,\lVert k \rVert}$. Only the direction counts.
-# - **Additive:** $\tanh(q W_q + k W_k) \cdot v$, with a learned vector $v$ (no value). A small network decides.
+# - **Additive:** $\tanh(q W_q + k W_k) \cdot v$, with a learned vector $v$ (not one of the values). A small network
+#   decides.
 # - **Location-based:** $q W$, with a column of $W$ for each of $m$ positions. The query names positions and ignores the
 #   keys.
 # - **General:** $q\, W k^\top$. A learned way to compare; widths may differ.
@@ -809,13 +810,13 @@ plots.jacobians(softmax_jacobian, {
 # %% [markdown]
 # ## 2.12 Attention does not know the order  ●●○ · 15 min · 1 point
 #
-# Shuffle the tokens of a sentence, and what happens to the output of self-attention? Let $P$ be a permutation matrix:
-# $P X$ has the rows of $X$ in another order. Measure how much a layer's answer to the shuffled tokens differs from the
-# shuffled answer:
+# If you shuffle the tokens of a sentence, what happens to the output of self-attention? Let $P$ be a permutation
+# matrix: $P X$ has the rows of $X$ in another order. Compare a layer's output for the shuffled tokens with its output
+# for the original tokens, shuffled afterward:
 #
 # $$\text{gap} = \max \lvert\, \mathrm{layer}(P X) - P\,\mathrm{layer}(X) \,\rvert$$
 #
-# A layer with gap 0 for every $P$ is **permutation-equivariant**. Return the gap itself; don't round or threshold it.
+# A layer with gap 0 for every $P$ is **permutation-equivariant**. Return the gap.
 #
 # **Predict:** is the gap of self-attention 0, apart from rounding? And if a position is added to every token first?
 
@@ -904,9 +905,9 @@ plots.permutation_gaps(permutation_gap, {
 # %% [markdown]
 # ## 2.13 What it costs in parameters  ●○○ · 10 min · 2 points
 #
-# A layer of self-attention and a dense layer both let every output depend on every input. Count what each has to learn,
-# and how many weights attention has to compute, for $n$ tokens of width $d$, with one head and no projection of the
-# output (both come in unit 04):
+# A layer of self-attention and a dense layer both let every output depend on every input. Take $n$ tokens of width $d$,
+# and a single head without an output projection (unit 04 has more of both). Count what each layer has to learn, and how
+# many weights attention has to compute:
 #
 # 1. the learned **weights** of the three projections (each $d \to d$),
 # 2. their learned **biases**,

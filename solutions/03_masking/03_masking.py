@@ -409,8 +409,8 @@ plots.causal_steps(causal_attention, ["The", "cat", "sat", "on", "the", "mat"])
 # %% [markdown]
 # ## 3.7 Padding  ●○○ · 10 min · 1 point
 #
-# Texts in a batch have different lengths, and a tensor has only one. So short texts are filled up with a padding token.
-# It means nothing, and no token may look at it.
+# Texts in a batch have different lengths, but the rows of a tensor must all have the same one. So short texts are
+# filled up with a padding token. It means nothing, and no token may look at it.
 #
 # Make the mask from the lengths. Sequence $b$ has real keys at $0, \dots, \text{lengths}_b - 1$; all other *columns*
 # are hidden, in every row. The rows of padded queries stay as they are: nobody reads their output.
@@ -454,7 +454,7 @@ check.padding_mask(padding_mask, points=1, cases=hidden.padding_mask)
 # A decoder that is trained on a batch needs both masks: no padding *and* no future. A pair is allowed if **every** mask
 # allows it. Combine any number of masks whose shapes broadcast against each other.
 #
-# **Before you write:** padding is (3, 1, 6, 6), causal is (6, 6). What shape has the combination?
+# **Before you write:** padding is (3, 1, 6, 6), causal is (6, 6). What shape does the combination have?
 
 # %%
 guess_shape = None  # for example (3, 6)
@@ -502,11 +502,11 @@ plots.padding_and_causal(padding_mask, combine_masks, lengths=[6, 4, 2], n=6)
 #
 # ## 3.9 Which positions?  ●○○ · 3 min · 1 point
 #
-# (If you have time: 3.8 by hand.) Two documents stand in one sequence of nine tokens: positions 0–4 are the first,
-# positions 5–8 the second. Three masks apply at once: causal; a window of 4 tokens (a token sees itself and the three
-# before it); and no token sees another document.
+# (If you have time: an example of 3.8, by hand.) Two documents stand in one sequence of nine tokens: positions 0–4 are
+# the first, positions 5–8 the second. Three masks apply at once: causal; a window of 4 tokens (a token sees itself and
+# the three before it); and no token sees another document.
 #
-# Which positions may the query at position **7** attend to? Return them in rising order, for example `(0, 1)`.
+# Which positions may the query at position **7** attend to?
 
 # %% nbgrader={"grade": false, "grade_id": "which_positions", "locked": false, "schema_version": 3, "solution": true}
 def which_positions() -> tuple[int, ...]:
@@ -572,9 +572,8 @@ my_guess = ""  # for example "AEH"
 # it on. It may call the model as often as it likes, on any text, but can't read its code and has no gradients. It
 # answers `True` if the model leaks and `False` if it does not.
 #
-# Two numbers to go by. Put in new tokens with standard deviation 1, and a sound model changes only by rounding: **below
-# $10^{-5}$**. Anything above is a leak, however large the outputs themselves are. And some leaks are faint: $10^{-4}$,
-# at one position.
+# Replace the future by new tokens of standard deviation 1: the earlier outputs of a sound model then change only by
+# rounding, by **less than $10^{-5}$**. And some leaks are faint: $10^{-4}$, at one position.
 #
 # **Before you write:** a leak may sit at one position only. In how many places can you cut a text of 9 tokens into past
 # and future?
@@ -627,7 +626,8 @@ def leaks_future(model, x: Float[Tensor, "n d"]) -> bool:
 #
 # - More than twenty models that peek, each in its own way, and more than a dozen that don't. A detector that says the
 #   same of every model gets nothing.
-# - Compare outputs of texts of one length: other lengths may round differently.
+# - A change of more than $10^{-5}$ is a leak, however large the outputs are. Compare outputs of texts of one length:
+#   other lengths may round differently.
 # - `x` is float32, 1 to 30 tokens. A single token leaves nothing to cut: the models tried on it are sound.
 # - Set no seed: `x` may have been drawn from the very same one.
 # - A model keeps nothing from call to call, leaves its input alone and makes no NaN. Its output may be a view of its
@@ -674,7 +674,7 @@ plots.shifted_rows({
 # Each arrow is one prediction. With the causal mask a model makes all of them in a single pass, and none of them sees
 # its own answer.
 #
-# From tokens of shape `(b, n)` make inputs and targets, both `(b, n + 1)`. In the inputs, padding stays as it is.
+# From tokens of shape `(b, n)` make inputs and targets, both `(b, n + 1)`.
 
 # %% nbgrader={"grade": false, "grade_id": "shift_targets", "locked": false, "schema_version": 3, "solution": true}
 def shift_targets(

@@ -101,8 +101,7 @@ check.split_heads(split_heads, points=1, cases=hidden.split_heads)
 #
 # When the heads are done, their outputs are put side by side again: $(b, h, n, d_h) \to (b, n, h \cdot d_h)$.
 #
-# To test only that `merge_heads(split_heads(x, h))` is `x` would not be enough: two wrong views undo each other as
-# well.
+# It is not enough that merging undoes splitting: two wrong views undo each other, too.
 
 # %% nbgrader={"grade": false, "grade_id": "merge_heads", "locked": false, "schema_version": 3, "solution": true}
 def merge_heads(x: Float[Tensor, "b h n d_h"]) -> Float[Tensor, "b n d"]:
@@ -227,11 +226,11 @@ check.multi_head_loop(multi_head_loop, points=3, cases=hidden.multi_head_loop)
 # $(b, h, n, m)$.
 #
 # **Before you write:** shapes are lined up from the right. Which axis of the scores does the $b$ of a mask $(b, n, m)$
-# meet, if you do nothing? And when do you get an error, when silence?
+# meet, if you do nothing? When does that raise an error, and when does it pass unnoticed?
 #
-# Call the four layers `w_q`, `w_k`, `w_v` and `w_o`: the check loads its weights under these names. (A fold below the
-# check loads those of PyTorch's own layer.) You have written attention by hand twice now. If you like, call
-# `F.scaled_dot_product_attention` here, as real code does.
+# Call the four layers `w_q`, `w_k`, `w_v` and `w_o`: the check loads its weights under these names. (The fold below the
+# check copies the weights of `nn.MultiheadAttention` into your layer.) You have written attention by hand twice now. If
+# you like, call `F.scaled_dot_product_attention` here, as real code does.
 
 # %% nbgrader={"grade": false, "grade_id": "MultiHeadAttention", "locked": false, "schema_version": 3, "solution": true}
 class MultiHeadAttention(nn.Module):
@@ -902,8 +901,8 @@ plots.completion(circuit, numbers("^BADCB"), NAMES, steps=5)
 # **By hand.** $h = 2$: the slopes are $2^{-4} = 1/16$ and $2^{-8} = 1/256$. With $n = 3$ the last row of head 1 is
 # $(-2/16, -1/16, 0)$, and its first row $(0, -\infty, -\infty)$.
 #
-# **Predict:** with $h = 8$ the slopes are ½, ¼, … 1/256. If all scores are equal, how many tokens back does head 8
-# still put more than half of the weight that it puts on its own token?
+# **Predict:** with $h = 8$ the slopes are ½, ¼, … 1/256. If all scores are equal, how far back is the last token to
+# which head 8 gives more than half the weight of its own token?
 
 # %%
 guess_tokens_back = None  # a number

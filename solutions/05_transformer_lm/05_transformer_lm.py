@@ -240,7 +240,7 @@ check.shift_is_rotation(shift_rotation, points=1, cases=hidden.shift_is_rotation
 #
 # $$x'_{2i} = x_{2i}\cos\varphi - x_{2i+1}\sin\varphi, \qquad x'_{2i+1} = x_{2i}\sin\varphi + x_{2i+1}\cos\varphi$$
 #
-# The positions come as an argument. They don't always start at 0: in unit 08 a new token comes after a whole text.
+# Positions don't always start at 0: in unit 08 a new token comes after a whole text.
 #
 # **By hand.** $d = 2$, $x = (1, 0)$: at position 0 it stays, at position 1 it becomes $(0.540, 0.841)$, at position 2
 # $(-0.416, 0.909)$.
@@ -374,8 +374,8 @@ check.layer_norm(layer_norm, points=2, cases=hidden.layer_norm)
 # %% [markdown]
 # ## 5.7 RMSNorm  ●○○ · 5 min · 1 point
 #
-# Must the mean go? **RMSNorm** (Zhang & Sennrich, 2019, equation 4) doesn't subtract it, has no bias, and works as
-# well. LLaMA uses it (Touvron et al., 2023, section 2.2), and most models after it:
+# Does the mean have to be subtracted? **RMSNorm** (Zhang & Sennrich, 2019, equation 4) doesn't subtract it, has no
+# bias, and works as well. LLaMA uses it (Touvron et al., 2023, section 2.2), and most models after it:
 #
 # $$y = w \cdot \frac{x}{\sqrt{\frac1d\sum_i x_i^2 + \varepsilon}}$$
 #
@@ -411,7 +411,7 @@ check.rms_norm(rms_norm, points=1, cases=hidden.rms_norm)
 # %% [markdown]
 # ## 5.8 A small network for every token  ●●○ · 15 min · 2 points
 #
-# Attention moves information between tokens. What is done with it happens in a network that looks at each token *on its
+# Attention moves information between tokens. A second network then works on what has arrived, for each token *on its
 # own*. The paper of 2017 has two layers with a ReLU between them (equation 2), four times as wide inside as outside:
 #
 # $$\mathrm{FFN}(x) = \max(0,\; x W_1 + b_1)\, W_2 + b_2$$
@@ -424,8 +424,9 @@ check.rms_norm(rms_norm, points=1, cases=hidden.rms_norm)
 # **By hand.** One feature, all weights 1, no biases. $x = -2$: the ReLU network gives 0. SwiGLU: silu(−2) = −2 ·
 # 0.119 = −0.238, times −2 is 0.477.
 #
-# The last fraction is dangerous for large negative $z$. At $z = -1000$ the power $e^{1000}$ is infinite. The value is
-# still right, $-1000/\infty = 0$, but its gradient is $0 \cdot \infty$, which is NaN. `torch.sigmoid` has no such gap.
+# The form $z/(1 + e^{-z})$ is dangerous for large negative $z$. At $z = -1000$ the power $e^{1000}$ is infinite. The
+# value is still right, $-1000/\infty = 0$, but its gradient is $0 \cdot \infty$, which is NaN. `torch.sigmoid` has no
+# such problem.
 
 # %% nbgrader={"grade": false, "grade_id": "feed_forward", "locked": false, "schema_version": 3, "solution": true}
 def feed_forward(
@@ -526,8 +527,7 @@ check.residual(residual, points=1, cases=hidden.residual)
 plots.two_blocks()
 
 # %% [markdown]
-# Write a block that can be both: first attention with `norm_1`, then the feed-forward network with `norm_2`. All four
-# come as functions.
+# Write a block that can be both: first attention with `norm_1`, then the feed-forward network with `norm_2`.
 #
 # **By hand.** Let norm give 1 whatever comes in, and $f(x) = 2x$ for both layers, $x = 5$. Pre-norm: $5 + 2 = 7$, then
 # $7 + 2 = 9$. Post-norm: 1, and 1 again.
@@ -635,11 +635,11 @@ class MLP(nn.Module):
 # would be about 50 instead of 6.)
 #
 # Call the parts `embedding`, `blocks`, `norm`, and in each block `norm_1`, `attention`, `norm_2`, `mlp`: the check
-# loads its weights under these names. `nn.LayerNorm` is fine. Return logits for all positions.
+# loads its weights under these names.
 #
 # Then count. `lm_parameters` gives the number of trained numbers in such a model. With `bias=True` all matrices of the
-# blocks have biases ($4d$ wide inside the MLP, $d$ elsewhere). With `context > 0` there is a table of as many learned
-# positions (rows of $d$).
+# blocks have biases ($4d$ wide inside the MLP, $d$ elsewhere). With `context > 0` there is also a table of learned
+# positions: `context` rows of $d$ numbers.
 #
 # **By hand.** $v = 10$, $d = 2$, one layer, neither biases nor context: embedding 20; attention 16, MLP 32, two norms
 # 8; last norm 4. Together 80.
@@ -779,7 +779,7 @@ check.what_is_trained(what_is_trained, points=1, cases=hidden.what_is_trained)
 # Row $i$ of the logits says what the model expects *after* token $i$. So its target is token $i + 1$: `tokens` are both
 # inputs and, moved by one, targets. The loss is the mean of $-\log p(\text{target})$ over all pairs of real tokens.
 # ($e^{\text{loss}}$ is called perplexity.) Texts in a batch are padded at the end: text $r$ has `lengths[r]` real
-# tokens. You may use `F.cross_entropy`; in unit 03 you wrote it yourself.
+# tokens. (In unit 03 you wrote the cross-entropy yourself.)
 #
 # **By hand.** One text of 3 real tokens and 2 of padding: two predictions, token 1 from row 0 and token 2 from row 1.
 # If the model gives them probabilities ½ and ¼, the loss is $(\ln 2 + \ln 4)/2 = 1.04$.
@@ -1059,7 +1059,7 @@ guess_costs_least = None  # "attention", "positions" or "residuals"
 #
 # **The loop.** Read the text, take the logits of the last position, let `choose(logits)` pick a token for each row,
 # append it, and so on, $n$ times. A model can't read more than `context` tokens: of a longer text it reads the last
-# ones. Return only the new tokens.
+# ones.
 
 # %% nbgrader={"grade": false, "grade_id": "generate", "locked": false, "schema_version": 3, "solution": true}
 def next_token_probabilities(
@@ -1188,14 +1188,15 @@ plots.trained_heads()
 # %% [markdown]
 # ## 5.17 The other objective: BERT  ●●○ · 20 min · 2 points
 #
-# A model that reads a whole text, both sides, can't be trained to predict the next word: it sees it. **BERT** (Devlin
-# et al., 2019, section 3.1) hides words instead. 15 % of the tokens are picked, and asked for. Of these, 80 % are
-# replaced by a mask token, 10 % by another token, and 10 % stay as they are. Why not all masked? When the model is
-# used, there is no mask token. And a model that may be asked about any word must keep something about every word.
+# A model that reads a text in both directions can't be trained to predict the next word, because it already sees it.
+# **BERT** (Devlin et al., 2019, section 3.1) hides words instead. 15 % of the tokens are picked, and the model must say
+# what they were. Of these, 80 % are replaced by a mask token, 10 % by another token, and 10 % stay as they are. Why not
+# mask all of these? When the model is used, there is no mask token. And a model that may be asked about any word must
+# keep something about every word.
 #
-# The random numbers come as an argument, one in [0, 1) for each token. With `chance` < 0.15 a real token is picked;
-# with `chance` < 0.12 it is masked, from 0.12 to 0.135 it becomes `other`, from 0.135 on it stays. Padding (`real` is
-# False) is never picked. Targets are the original tokens where picked, −100 elsewhere.
+# With `chance` < 0.15 a real token is picked; with `chance` < 0.12 it is masked, from 0.12 to 0.135 it becomes `other`,
+# from 0.135 on it stays. Padding (`real` is False) is never picked. Targets are the original tokens where picked, −100
+# elsewhere.
 #
 # **By hand.** Tokens 7, 8, 9, 5 with chances 0.5, 0.1, 0.13, 0.14, other 20, 21, 22, 23, mask token 1: inputs 7, 1, 22,
 # 5, targets −100, 8, 9, 5.

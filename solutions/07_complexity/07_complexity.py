@@ -23,8 +23,8 @@
 # **How to work.** Every answer is a formula: a function of the sizes. Do the small example by hand first. You have
 # about 4 hours, and 31 points to earn.
 #
-# **Numbers** are compared to 12 digits, however large (in 7.8 to 6). `6.0` is as good as `6`. Use Python's own numbers:
-# a float32 tensor keeps only 7 digits, and int64 overflows in silence. $h$ divides $d$ throughout.
+# **Numbers** are compared to 12 digits, however large (in section 7.8, to 6). Use Python's own numbers: a float32
+# tensor keeps only 7 digits, and int64 overflows in silence. $h$ divides $d$ throughout.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -69,7 +69,7 @@ def matmul_flops(n: int, m: int, k: int) -> int:
 # </details>
 # <details><summary>What exactly is checked</summary>
 #
-# - Any sizes, up to millions.
+# - Any sizes, up to millions. In this unit `6.0` is as good as `6`.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "matmul_flops_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
@@ -417,8 +417,8 @@ plots.crossing(training_table, crossover, {"GPT-2 small": (768, 3072), "GPT-3": 
 #
 # - **cost**: how the FLOPs of one layer grow. The $d \times d$ projections to queries, keys and values are left out,
 #   and moving a number costs as much as a FLOP.
-# - **steps**: how many operations of *one* layer have to wait for each other. With as many processors as you like a sum
-#   or a matrix product is one operation, whatever its size.
+# - **steps**: how many operations in *one* layer must run one after the other. With as many processors as you like a
+#   sum or a matrix product is one operation, whatever its size.
 # - **path**: the longest way between two tokens, over *as many layers as it takes*. In `recurrent` it runs from state
 #   to state, so count states. In the others it runs from layer to layer, so count layers (not the steps inside one). If
 #   a fixed number of layers is enough for any $n$, the path is `1`.
@@ -436,9 +436,9 @@ plots.crossing(training_table, crossover, {"GPT-2 small": (768, 3072), "GPT-3": 
 # The first three rows are Table 1 of "Attention Is All You Need" (Vaswani et al., 2017). The others: Child et al.
 # (2019), Kitaev et al. (2020), Wang et al. (2020, whose Table 1 has steps too), Katharopoulos et al. (2020).
 #
-# **Only growth counts (Θ).** $n^2 d$, $4 n^2 d$ and $n^2 d + 7 n d$ are the same answer. A constant is `1`. A term may
-# be left out only if it is smaller for all sizes: $n d^2$ beside $n^2 d$ is not. $k$ and $r$ are sizes too, not
-# constants: more than 1, and less than $n$.
+# **Only growth counts (Θ).** A constant is `1`. Leave a term out only if it is smaller whatever the sizes are. In
+# $n^2 d + n d^2$ both terms stay: either can be the larger. $k$ and $r$ are sizes too, not constants: more than 1, and
+# less than $n$.
 #
 # **By hand.** A path through dilated convolutions with $k = 3$: one layer reaches 3 tokens, two reach 9, three
 # reach 27. Which function of $n$ and $k$ is that?
@@ -545,8 +545,7 @@ plots.measured_growth(lengths, costs, {name: slope(lengths, values) for name, va
 # **By hand.** A T4 has 65 TFLOP/s in float16 and 320 GB/s. Its ridge is at 65,000/320 ≈ 203 FLOPs per byte. A matrix
 # times *one* row has 1 FLOP per byte: 0.32 of 65 TFLOP/s, half a percent.
 #
-# Your function gets **elements**, not bytes. It returns the attainable FLOP/s and what limits them. Exactly at the
-# ridge the limit is compute.
+# Your function gets **elements**, not bytes. It returns the attainable FLOP/s and what limits them.
 
 # %% nbgrader={"grade": false, "grade_id": "roofline", "locked": false, "schema_version": 3, "solution": true}
 def roofline(

@@ -86,8 +86,8 @@ check.redundant_projections(redundant_projections, points=1, cases=hidden.redund
 #
 # ## 8.2 What to keep  ●○○ · 3 min · 1 point
 #
-# A model has several layers. What must be kept so that it can read the next token without reading the old ones again or
-# projecting anything of theirs? Keep nothing that will never be needed.
+# A model has several layers. What must be kept so that the model can read the next token without reading or projecting
+# the old ones again? Keep nothing that will never be needed.
 #
 # - **a** the queries, keys and values of every layer
 # - **b** the attention weights of every layer
@@ -174,8 +174,8 @@ check.new_operations(new_operations, points=1, cases=hidden.new_operations)
 # into a slice converts the new tokens.
 #
 # **By hand.** Capacity 6, and a prompt of 4 tokens: slots 0 to 3 are filled, `length` is 4. The next token goes to slot
-# 4, and slots 0 to 4 are returned. Three more tokens don't fit: a `ValueError`, and the cache stays as it is. Compare
-# the lengths yourself: PyTorch doesn't always complain.
+# 4, and slots 0 to 4 are returned. Three more tokens don't fit, and the cache stays as it is. Compare the lengths
+# yourself: PyTorch doesn't always complain.
 #
 # **Watch it.** The four words of 2.5 arrive one at a time. Follow `length`, and compare the weights at the end with
 # those of 3.6.
@@ -947,7 +947,7 @@ check.sliding_cache(SlidingCache, points=3, cases=hidden.sliding_cache)
 # So **keys get a scale for each channel** of each head, **values one for each token** of each head.
 #
 # **By hand.** A channel 0.5, −2.54, 1.0: the largest is 2.54, so the step is 0.02. Codes: 25, −127, 50. All exact. With
-# 0.51 the code is round(25.5), and the error is 0.01, half a step. It may be rounded either way, to 25 or to 26.
+# 0.51 the code is round(25.5), and the error is 0.01, half a step.
 #
 # What if a channel is 0 everywhere? Then the formula divides 0 by 0, and int8 has no NaN: the conversion turns it into
 # some whole number, which depends on the machine. So make sure that the codes are 0 there, and return any positive
@@ -1041,9 +1041,9 @@ plots.page_film()
 
 # %% [markdown]
 # Write the five methods. A *row* stands for all that a token leaves in the cache: $d$ numbers. `users[p]` counts the
-# tables in which page `p` stands, and a page with 0 users is free. `take` is for `append`: it counts the first user of
-# a page that `append` then puts into a table. If no page is free in the middle of an `append`, it raises a
-# `ValueError`, and `users`, `table` and `length` still fit each other.
+# tables in which page `p` stands, and a page with 0 users is free. `append` calls `take` for a free page, and `take`
+# counts its first user. If no page is free in the middle of an `append`, it raises a `ValueError`, and `users`, `table`
+# and `length` still fit each other.
 #
 # **By hand.** Pages of 4 tokens, 6 tokens in `a`, and the first free page is always taken: page 0 is full, page 1 half
 # full, `users` is [1, 1, 0, 0]. Fork: [2, 2, 0, 0], and nothing is copied. `b` adds a row: page 1 is shared, so its

@@ -31,7 +31,7 @@
 # sum $\ell_i$, as in the papers; plain $m$ is the number of keys. $L_i$, or `lse`, is the logsumexp of row $i$ of $S$.
 #
 # **In all sections.** Your functions don't call PyTorch's fused attention (`F.scaled_dot_product_attention` and its
-# relatives). Its `softmax` and `logsumexp` are ruled out only in 9.2.
+# relatives).
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -55,8 +55,8 @@ from helpers.kernels import tl, triton
 # ## 9.1 What moves  ●○○ · 15 min · 2 points
 #
 # A GPU has two memories. The large one (HBM) holds everything: 80 GB on an H100. The small one sits beside the
-# arithmetic units: about 200 kB for each of their 132 groups, the streaming multiprocessors (NVIDIA, *H100 Tensor Core
-# GPU Architecture*, 2022). A number can be multiplied only there, so numbers travel.
+# arithmetic units: about 200 kB for each of the 132 streaming multiprocessors in which its arithmetic units are grouped
+# (NVIDIA, *H100 Tensor Core GPU Architecture*, 2022). A number can be multiplied only there, so numbers travel.
 #
 # Traveling is slow. While an H100 moves one byte it could do 295 FLOPs (unit 07). Standard attention makes it wait. It
 # works in three steps, and each step reads its inputs from the large memory and writes its result back:
@@ -85,8 +85,8 @@ plots.tile_walk_still()
 # and travel twice. Together $32 + 64 = 96$ numbers, in float32 384 bytes. Tiled with 64 bytes on chip:
 # $B = 64/(4 \cdot 2 \cdot 4) = 2$ rows, so 2 tiles of queries. Then $8 + 8 + 4 + 2 \cdot 16 = 52$ numbers, 208 bytes.
 #
-# **Predict:** with twice the tokens, by what factor, about, does each of the two grow? And with twice the chip, by what
-# factor does the tiled one change?
+# **Predict:** with twice the tokens, by what factor, about, does each of the two grow? And with twice the memory on the
+# chip, by what factor does the tiled traffic change?
 
 # %%
 guess_twice_the_tokens = None  # a factor
@@ -185,7 +185,7 @@ plots.attention_on_roofline()
 # To normalize a row of scores $x$ you need two numbers: its maximum, and $\sum_j e^{x_j - \max}$. Each seems to need
 # the full row, and the second needs the first. Milakov and Gimelshein (2018) found that both can be kept *while
 # reading*. Keep a running maximum $m_i$, and a sum $\ell_i$ of exponentials relative to **that** maximum. When a block
-# brings a larger maximum, the old sum was measured against the wrong one. One factor puts it right:
+# brings a larger maximum, the old sum is still relative to the old one. One factor puts it right:
 #
 # $$m_i^{\text{new}} = \max\bigl(m_i,\ \max_{j \in \text{block}} x_j\bigr), \qquad
 # \ell_i^{\text{new}} = e^{m_i - m_i^{\text{new}}}\,\ell_i + \sum_{j \in \text{block}} e^{x_j - m_i^{\text{new}}}$$
@@ -221,7 +221,7 @@ plots.online_softmax_steps([1, 3, 2, 5, 4, 0], block=2)
 # $-\infty$, and the exponents are $-\infty - (-\infty)$, which is NaN. What could you subtract there instead?
 #
 # **The task.** Read each block once, and don't come back to it: no maximum of the whole row first. PyTorch's `softmax`
-# and `logsumexp` would do the work for you, so do without them.
+# and `logsumexp` would do the work for you, so this section does without them.
 #
 # **Predict:** what goes wrong if the maximum starts at 0 instead of $-\infty$, and all scores are near $-200$?
 
@@ -372,8 +372,8 @@ check.merge_partials(merge_partials, points=3, cases=hidden.merge_partials)
 # %% [markdown]
 # ## 9.4 Attention in tiles  ●●● · 50 min · 5 points
 #
-# Now put the two together. The walk of 9.1 meets the scores of a row in pieces. So carry $m_i$, $\ell_i$ and an
-# **accumulator** for the output along, and rescale it like the sum:
+# Now put the two together. The walk of 9.1 meets the scores of a row in pieces. So carry along $m_i$, $\ell_i$ and an
+# **accumulator** for the output, and rescale the accumulator just as you rescale the sum:
 
 # %%
 plots.tile_walk()
@@ -551,8 +551,8 @@ plots.largest_tensor(flash_attention_forward, lengths=[128, 256, 512, 1024, 2048
 # %% [markdown]
 # ## 9.5 Tiles that need no visit  ●●○ · 20 min · 2 points
 #
-# Causal attention hides half of all pairs. A mask saves no work: hidden scores are computed first. Whole tiles do save
-# work. They come in three kinds.
+# Causal attention hides half of all pairs. A mask saves no work: the scores are computed first and hidden afterward.
+# Skipping whole tiles does save work. They come in three kinds.
 
 # %%
 plots.causal_tiles_map((12, 12, 3, 3), (8, 14, 3, 4))
@@ -1146,10 +1146,10 @@ plots.kernel_speed(triton_forward)
 # %% [markdown]
 # ## 9.9 The backward pass as kernels  ●●● · 60 min · 2 points
 #
-# (A side road: nothing later needs it. It is much work for few points, so do it last, or leave it out.)
+# (A side road: nothing later needs it. It is a lot of work for few points, so do it last, or leave it out.)
 #
-# The formulas of 9.6 hold, and the loops pose a new question: **who may write where?** In 9.6 each tile of pairs added
-# to three gradients, one tile after the other. Now programs run at the same time. If two of them add to the same
+# The formulas of 9.6 still hold, but the loops raise a new question: **who may write where?** In 9.6 each tile of pairs
+# added to three gradients, one tile after the other. Now programs run at the same time. If two of them add to the same
 # numbers, one may read before the other has written, and a sum is lost.
 #
 # One way out: no two programs write the same tile. Then there are two kernels, each with a walk of its own, and both
@@ -1172,7 +1172,7 @@ plots.backward_walks()
 # **Which pairs count?** Keys beyond $m$ are loaded as zeros, so their scores are 0 and their weights $e^{0 - L}$. If
 # all real scores are near $-120$, so is $L$, and $e^{120}$ is infinite in float32: $\infty \cdot 0$ makes $dQ$ NaN. A
 # row that saw nothing has $L = -\infty$, with the same effect. Multiplying by a mask afterward comes too late. With
-# $-\infty$ as the exponent the weight is 0. (Choosing with `tl.where` after the exponential is right as well.)
+# $-\infty$ as the exponent the weight is 0.
 #
 # **By hand.** With `CAUSAL`, $n = m$ and tiles of 16: which tiles of queries can see the keys 32 to 47? Those from
 # query 32 on, so the walk down starts at tile 2.
@@ -1345,8 +1345,8 @@ plots.decoding_splits(tiles=12, workers=4)
 # for their outputs nor for merging them.
 #
 # **By hand.** $m = 10$ keys in 4 parts of $\lceil 10/4 \rceil = 3$: 3, 3, 3 and 1. And 5 keys in 4 parts of 2: 2, 2, 1
-# and 0. The last part is empty, and must not count. Nor must the keys that fill up a short part. They are known by
-# their place: a real key may be zero.
+# and 0. The last part is empty, and must not count. Nor may the padding of a short part. Recognize it by its position,
+# not by its value: a real key may be zero.
 #
 # **Predict:** why is the result of 4 parts not equal to that of 1 part in every bit?
 
