@@ -22,6 +22,7 @@ from .card import Item
 from .case_result import CaseResult
 from .compare import Message
 from .constant_factor import constant_factor
+from .half_done import half_done
 from .kernel_bounds import CERTAIN
 from .misconceptions import Misconception
 from .observe import Observation, StudentError
@@ -36,6 +37,7 @@ ANOTHERS = (
     "from one call to the next."
 )
 FRESH = 2  # failing cases that are drawn again
+ONE_CASES = 4  # the quickest failing cases, of which one alone may be explained
 Mark = Callable[[Observation], bool]
 
 
@@ -94,11 +96,18 @@ def _by_output(
         message = f"{_lead(check, failed)} {same[0].name}. {same[0].hint}"
         return Diagnosis(same[0].name, message, _telling(trials, [place for _, place in apart if place is not None]))
     return (
-        _by_mark(check, failed)
+        _by_half(check, trials, failed)
+        or _by_mark(check, failed)
         or _by_guard(check, trials, failed)
         or _by_two(check, student, trials, failed)
         or _by_one_case(check, trials, failed)
     )
+
+
+def _by_half(check: Subject, trials: list[CaseResult], failed: list[CaseResult]) -> Diagnosis | None:
+    """Work that was only begun: it has no name, and what is off in the first case stands behind it."""
+    words = half_done(check, trials, failed)
+    return Diagnosis(None, f"{words} {_first_problem(trials, [])}") if words else None
 
 
 def _by_two(check: Subject, student: Callable, trials: list[CaseResult], failed: list[CaseResult]) -> Diagnosis | None:
@@ -106,7 +115,9 @@ def _by_two(check: Subject, student: Callable, trials: list[CaseResult], failed:
     if check.quiz or any(trial.seen.error for trial in failed):
         return None
     ordered = [*sorted(failed, key=_elements), *(trial for trial in trials if trial.passed)]  # quick ones first
-    tried = islice(two_slips.pairs(check.misconceptions), two_slips.MOST)
+    right = check.recall(check.reference, ordered[0].seen.args, ordered[0].case.gradient)
+    most = min(two_slips.MOST, two_slips.WORK // max(1, right.operations.total()))
+    tried = islice(two_slips.pairs(check.misconceptions), most)
     same = [both for both in tried if _first_apart(check, both, ordered, False) is None]
     same = _still_the_same(check, student, same, failed, False)
     lead = "Your output is what you get with two slips at once:"
@@ -121,7 +132,7 @@ def _by_one_case(check: Subject, trials: list[CaseResult], failed: list[CaseResu
     """A slip that alone explains the whole output of one case, where no other slip does and no passing case refutes it.
     It has no name: other cases show something else."""
     passed = [trial for trial in trials if trial.passed]
-    for trial in failed if check.compare and not check.quiz else ():
+    for trial in sorted(failed, key=_elements)[:ONE_CASES] if check.compare and not check.quiz else ():
         if trial.hidden or trial.seen.error or not all(map(_telling_numbers, (trial.expected, trial.seen.output))):
             continue
         same = [wrong for wrong in check.misconceptions if _same_outcome(check, wrong, trial, False)]
