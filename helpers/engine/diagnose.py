@@ -69,7 +69,7 @@ def diagnose(check: Subject, student: Callable, trials: list[CaseResult], items:
     """What went wrong, under its name where it has one."""
     forbidden = next((item for item in items if item.label == FORBIDDEN), None)
     if forbidden:
-        return Diagnosis("forbidden function", f"{forbidden.note} The text of the exercise rules that out.")
+        return Diagnosis("forbidden function", f"{forbidden.note} This exercise asks you to do without it.")
     failed = [trial for trial in trials if not trial.passed]
     if not failed:  # every value is right: something else is amiss
         return Diagnosis(None, _first_problem(trials, items))
@@ -120,7 +120,7 @@ def _by_two(check: Subject, student: Callable, trials: list[CaseResult], failed:
     tried = islice(two_slips.pairs(check.misconceptions), most)
     same = [both for both in tried if _first_apart(check, both, ordered, False) is None]
     same = _still_the_same(check, student, same, failed, False)
-    lead = "Your output is what you get with two slips at once:"
+    lead = "This is exactly what you get with two slips at once:"
     return Diagnosis(same[0].name, f"{lead} {same[0].name}. {same[0].hint}") if len(same) == 1 else None
 
 
@@ -293,7 +293,7 @@ def _lead(check: Subject, failed: list[CaseResult]) -> str:
     if all(trial.case.gradient and _right_output(check, trial) for trial in failed):
         return "Your output is right, and its gradients are what you get with this slip:"
     if any(_is_off(check, trial) for trial in failed):
-        return "Your output is what you get with this slip:"
+        return "This is exactly what you get with this slip:"
     return "Your answer does what one with this slip does:"
 
 
