@@ -26,13 +26,7 @@ def test_what_happened_stands_first_and_what_passed_is_folded_below():
     shown = html(wrong_score())
     places = [
         shown.index(words)
-        for words in (
-            "2.11 Scaled dot-product attention",
-            "What happened.",
-            "expected 5×3",
-            ">✗<",
-            "<details",
-        )
+        for words in ("2.11 Scaled dot-product attention", "What happened.", "expected 5×3", ">✗<", "<details")
     ]
     assert places == sorted(places) and "open" not in re.findall("<details[^>]*>", shown)[0]
     assert "shape of the output" in shown[places[-1] :]
