@@ -12,11 +12,13 @@ from torch.utils._pytree import tree_leaves
 from .anti_gaming import same
 from .axes import axes_of
 from .case_result import CaseResult
+from .compare import TOLERANCE, agree
 
 SAME = "Your function gives the same numbers whatever it is given. Are they written in, those of an example?"
 EMPTY = "Your output is {} everywhere. Is it made, and then not filled in?"
 GIVEN = "Your function returns `{}` as it came in."
-STACK = "The {} that you return holds the right numbers: `torch.{}` along axis {} makes one tensor of it."
+REST = "Where your output is off it is 0, and the rest is right. Is that part never filled in?"
+STACK = "The {} that you return holds the right numbers: `torch.{}`{} makes one tensor of it."
 PART = {
     ("alone", 0): "What you return is right, but it is only the first {}. Is a `return` inside a loop?",
     ("alone", -1): "What you return is right, but it is only the last {}. Does each round of a loop overwrite the "
@@ -31,19 +33,29 @@ Part = tuple[str, int, int]  # how, which one, and of which axis, counted from t
 
 def half_done(check: Any, trials: list[CaseResult], failed: list[CaseResult]) -> str:
     """What all outputs that are wrong show; "" where they don't show the same, or nothing is known of it."""
-    if check.quiz or not check.compare or any(trial.seen.error for trial in trials):
+    ended = [trial for trial in failed if not trial.seen.error]
+    if check.quiz or not check.compare or not all(map(_is_dense, tree_leaves([trial.seen.output for trial in ended]))):
         return ""
-    pairs = [list(_wrong_pairs(check, trial)) for trial in failed]
-    if not all(pairs) or all(trial.hidden for trial in failed):
+    pairs = [list(_wrong_pairs(check, trial)) for trial in ended]
+    if not pairs or not all(pairs) or all(trial.hidden for trial in ended):
         return ""
     every = [pair for some in pairs for pair in some]
+    if len(ended) < len(failed):  # some calls stopped: then outputs are evidence of one kind alone
+        return _part(check, every) if len(ended) > 1 else ""
     return (
         _empty(trials, every)
         or SAME * _is_written_in(check, trials)
         or _given(check, failed)
         or _part(check, every)
-        or _unstacked(check, every)
+        or REST * all(_is_rest_zero(check, *pair) for pair in every)
+        or _unjoined(check, every)
     )
+
+
+def _is_dense(leaf: Any) -> bool:
+    if not isinstance(leaf, Tensor):
+        return True
+    return leaf.layout == torch.strided and not (leaf.is_quantized or leaf.is_complex() or leaf.is_meta)
 
 
 def _wrong_pairs(check: Any, trial: CaseResult) -> Iterator[tuple[Any, Any, CaseResult]]:
@@ -84,7 +96,8 @@ def _has_shape(pair: tuple) -> bool:
 
 def _given(check: Any, failed: list[CaseResult]) -> str:
     """All wrong outputs are the same one of the arguments."""
-    names = [] if check.drive else list(inspect.signature(check.reference).parameters)
+    parameters = [] if check.drive else inspect.signature(check.reference).parameters.values()
+    names = [f"{one.name}[0]" if one.kind is one.VAR_POSITIONAL else one.name for one in parameters]
     for place, name in enumerate(names):
         given = [trial.seen.args[place] for trial in failed if place < len(trial.seen.args)]
         alike = len(given) == len(failed) and all(isinstance(one, Tensor) and one.numel() > 1 for one in given)
@@ -97,7 +110,7 @@ def _part(check: Any, pairs: list[tuple]) -> str:
     """In all outputs the same place along an axis is right, and nothing else is there."""
     found = [dict(_parts(check, *pair)) for pair in pairs]
     parts = [part for part in found[0] if all(part in other for other in found)]
-    parts = [part for part in parts if any(_varies(want, part[2]) for _, want, _ in pairs)]
+    parts = [part for part in parts if any(_tells(want, *part[1:]) for _, want, _ in pairs)]
     if not parts:
         return ""
     names = dict(enumerate(reversed(axes_of(check.reference, pairs[0][1])), start=1))
@@ -114,13 +127,13 @@ def _parts(check: Any, got: Any, want: Any, trial: CaseResult) -> Iterator[tuple
     """Each such place, and what fills the others."""
     if not (isinstance(got, Tensor) and isinstance(want, Tensor)):
         return
-    agrees = lambda one, other: check.agrees(one, other, trial.seen.args)
+    agrees = lambda one, other: _nearly(check, one, other, trial)
     for axis, size in enumerate(want.shape):
         for which in (0, -1):
             right, rest = want.select(axis, which), _rest(want, axis, which)
             if agrees(got, right) or (size > 1 and agrees(got, right.unsqueeze(axis))):
                 how, fill = "alone", None
-            elif size > 1 and bool(right.any()) and _is_filled(agrees, got, want, axis, which):
+            elif size > 1 and _is_filled(agrees, got, want, axis, which):
                 fill = _rest(got, axis, which).flatten()[0].item()
                 how = "filled" * bool((rest != fill).any())
             else:
@@ -129,15 +142,28 @@ def _parts(check: Any, got: Any, want: Any, trial: CaseResult) -> Iterator[tuple
                 yield (how, which, counted), fill
 
 
+def _nearly(check: Any, got: Any, want: Any, trial: CaseResult) -> bool:
+    """Within float32's tolerance too: who makes a tensor to fill in seldom thinks of its dtype."""
+    return agree(got, want, max(check.tolerated(trial.seen.args), TOLERANCE[torch.float32]))
+
+
 def _is_filled(agrees: Callable, got: Tensor, want: Tensor, axis: int, which: int) -> bool:
     """Whether this place alone is right, and the others hold one number."""
     alike = got.shape == want.shape and agrees(got.select(axis, which), want.select(axis, which))
     return alike and len(_rest(got, axis, which).unique()) == 1
 
 
-def _varies(want: Tensor, axis: int) -> bool:
-    """Whether not all places along an axis hold the same: then one of them is none of the others."""
-    return bool((want != want.select(axis, 0).unsqueeze(axis)).any())
+def _tells(want: Tensor, which: int, axis: int) -> bool:
+    """Whether a place along an axis holds something, and not what all others hold."""
+    return bool(want.select(axis, which).any() and (want != want.select(axis, which).unsqueeze(axis)).any())
+
+
+def _is_rest_zero(check: Any, got: Any, want: Any, trial: CaseResult) -> bool:
+    """Whether numbers are right, some of them not 0, or 0 where they should not be."""
+    if not _has_shape((got, want)) or got.dtype == torch.bool:
+        return False
+    filled = torch.where(got == 0, want, got)
+    return bool(got.any()) and _nearly(check, filled, want, trial)
 
 
 def _rest(x: Tensor, axis: int, which: int) -> Tensor:
@@ -145,23 +171,25 @@ def _rest(x: Tensor, axis: int, which: int) -> Tensor:
     return x.narrow(axis, 1 if which == 0 else 0, x.shape[axis] - 1)
 
 
-def _unstacked(check: Any, pairs: list[tuple]) -> str:
-    """Lists of tensors that need only be joined."""
+def _unjoined(check: Any, pairs: list[tuple]) -> str:
+    """Lists that need only be joined."""
     ways = [list(_joinings(check, *pair)) for pair in pairs]
     way = next((way for way in ways[0] if all(way in other for other in ways)), None)
     return STACK.format(type(pairs[0][0]).__name__, *way) if way else ""
 
 
-def _joinings(check: Any, got: Any, want: Any, trial: CaseResult) -> Iterator[tuple[str, int]]:
-    if not (isinstance(want, Tensor) and isinstance(got, (list, tuple)) and len(got) > 0):
+def _joinings(check: Any, got: Any, want: Any, trial: CaseResult) -> Iterator[tuple[str, str]]:
+    """What makes the right tensor of a list, and along which axis."""
+    if not (isinstance(want, Tensor) and isinstance(got, (list, tuple)) and got):
         return
-    if not all(isinstance(one, Tensor) for one in got):
-        return
-    for name, join in (("stack", torch.stack), ("cat", torch.cat)):
-        for axis in range(-want.dim(), 0):
-            try:
-                joined = join(list(got), dim=axis)
-            except (RuntimeError, IndexError):
-                continue
-            if check.agrees(joined, want, trial.seen.args):
-                yield name, axis
+    ways: list[tuple[str, str, Callable]] = [("tensor", "", lambda: torch.tensor(got))]
+    for axis in range(-want.dim(), 0):
+        ways.append(("stack", f" along axis {axis}", lambda axis=axis: torch.stack(list(got), dim=axis)))
+        ways.append(("cat", f" along axis {axis}", lambda axis=axis: torch.cat(list(got), dim=axis)))
+    for name, along, join in ways:
+        try:
+            joined = join()
+        except Exception:  # entries of other kinds or shapes
+            continue
+        if _nearly(check, joined, want, trial):
+            yield name, along

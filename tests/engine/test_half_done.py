@@ -15,7 +15,7 @@ def message(exercise, answer, points=4) -> str:
 
 
 def only_first(q, k, v):
-    out = torch.zeros(*q.shape[:-1], v.shape[-1], dtype=v.dtype)
+    out = torch.zeros(*q.shape[:-1], v.shape[-1])  # of float32, whatever v is
     for i in range(q.shape[-2]):
         out[..., i, :] = ATTENTION.reference(q, k, v)[..., i, :]
         return out
@@ -56,6 +56,46 @@ def test_the_first_of_the_batch_is_the_first_along_axis_0():
         return torch.cat([right(x, h)[:1], torch.zeros_like(right(x, h)[1:])])
 
     assert "Only the first of the sequences is filled in" in message(check.split_heads, answer)
+
+
+def test_only_the_first_of_a_batch_of_masks_though_some_rows_are_empty():
+    right = check.padding_mask.reference
+
+    def answer(lengths, n, m):
+        return torch.cat([right(lengths, n, m)[:1], torch.zeros(len(lengths) - 1, 1, n, m).bool()])
+
+    assert "filled in, and right; the others are all False" in message(check.padding_mask, answer)
+
+
+def test_calls_that_stop_leave_the_others_their_evidence():
+    """A loop that ends early is none of the slips that one case looks like."""
+
+    def answer(q, k, v):
+        if q.dim() > 2:
+            raise ValueError("one matrix only")
+        return only_first(q, k, v)
+
+    told = message(ATTENTION, answer)
+    assert "Only the first of the queries is filled in" in told and "this slip" not in told
+
+
+def test_what_is_off_is_zero_and_the_rest_right():
+    def every_second_column(n, d, base=10_000.0):
+        right = check.sinusoidal_positions.reference(n, d, base)
+        return right * (torch.arange(d) % 2 == 0)
+
+    assert "Is that part never filled in?" in message(check.sinusoidal_positions, every_second_column)
+
+
+def test_nested_lists_of_numbers_need_only_be_joined():
+    told = message(check.pairwise_dot, lambda a, b: [[x @ y for y in b] for x in a])
+    assert "`torch.tensor` makes one tensor" in told
+
+
+def test_odd_outputs_show_nothing():
+    for odd in (torch.ones(5, 3).to_sparse(), torch.tensor(1 + 2j)):
+        score = ATTENTION(lambda q, k, v, odd=odd: odd, points=4)
+        assert "right" not in score.message
 
 
 def test_zeros_below_a_right_row_are_no_half_of_a_right_answer():
