@@ -36,8 +36,8 @@ ANOTHERS = (
     "With {0} your function gives what is right with {1}: an argument is left out of account, or something is kept "
     "from one call to the next."
 )
+LARGE = 16  # times the smallest: cases of which one slip alone isn't looked for, so that nobody waits
 FRESH = 2  # failing cases that are drawn again
-ONE_CASES = 4  # the quickest failing cases, of which one alone may be explained
 Mark = Callable[[Observation], bool]
 
 
@@ -115,13 +115,18 @@ def _by_two(check: Subject, student: Callable, trials: list[CaseResult], failed:
     if check.quiz or any(trial.seen.error for trial in failed):
         return None
     ordered = [*sorted(failed, key=_elements), *(trial for trial in trials if trial.passed)]  # quick ones first
-    right = check.recall(check.reference, ordered[0].seen.args, ordered[0].case.gradient)
-    most = min(two_slips.MOST, two_slips.WORK // max(1, right.operations.total()))
+    most = min(two_slips.MOST, _affordable(check, ordered[0]))
     tried = islice(two_slips.pairs(check.misconceptions), most)
     same = [both for both in tried if _first_apart(check, both, ordered, False) is None]
     same = _still_the_same(check, student, same, failed, False)
     lead = "This is exactly what you get with two slips at once:"
     return Diagnosis(same[0].name, f"{lead} {same[0].name}. {same[0].hint}") if len(same) == 1 else None
+
+
+def _affordable(check: Subject, trial: CaseResult) -> int:
+    """How many calls like this one may be tried, so that nobody waits: it is counted in operations, not in seconds."""
+    right = check.recall(check.reference, trial.seen.args, trial.case.gradient)
+    return two_slips.WORK // max(1, right.operations.total())
 
 
 def _elements(trial: CaseResult) -> int:
@@ -132,7 +137,10 @@ def _by_one_case(check: Subject, trials: list[CaseResult], failed: list[CaseResu
     """A slip that alone explains the whole output of one case, where no other slip does and no passing case refutes it.
     It has no name: other cases show something else."""
     passed = [trial for trial in trials if trial.passed]
-    for trial in sorted(failed, key=_elements)[:ONE_CASES] if check.compare and not check.quiz else ():
+    quick = sorted(failed, key=_elements)
+    quick = [trial for trial in quick if _elements(trial) <= LARGE * _elements(quick[0])]
+    most = max(1, _affordable(check, quick[0]) // max(1, len(check.misconceptions)))
+    for trial in quick[:most] if check.compare and not check.quiz else ():
         if trial.hidden or trial.seen.error or not all(map(_telling_numbers, (trial.expected, trial.seen.output))):
             continue
         same = [wrong for wrong in check.misconceptions if _same_outcome(check, wrong, trial, False)]

@@ -16,6 +16,7 @@ from .compare import TOLERANCE, agree
 
 SAME = "Your function gives the same numbers whatever it is given. Are they written in, those of an example?"
 EMPTY = "Your output is {} everywhere. Is it made, and then not filled in?"
+ONE_OF = "What you return is right, but it is only {} of {}."
 GIVEN = "Your function returns `{}` as it came in."
 REST = "Where your output is off it is 0, and the rest is right. Is that part never filled in?"
 STACK = "The {} that you return holds the right numbers: `torch.{}`{} makes one tensor of it."
@@ -47,6 +48,7 @@ def half_done(check: Any, trials: list[CaseResult], failed: list[CaseResult]) ->
         or SAME * _is_written_in(check, trials)
         or _given(check, failed)
         or _part(check, every)
+        or _one_value(check, failed)
         or REST * all(_is_rest_zero(check, *pair) for pair in every)
         or _unjoined(check, every)
     )
@@ -169,6 +171,21 @@ def _is_rest_zero(check: Any, got: Any, want: Any, trial: CaseResult) -> bool:
 def _rest(x: Tensor, axis: int, which: int) -> Tensor:
     """All places along an axis but the first one or the last."""
     return x.narrow(axis, 1 if which == 0 else 0, x.shape[axis] - 1)
+
+
+def _one_value(check: Any, failed: list[CaseResult]) -> str:
+    """One value is returned where several are expected, the same one each time."""
+    counts = {len(trial.expected) if isinstance(trial.expected, tuple) else 0 for trial in failed}
+    count = counts.pop()
+    if counts:
+        return ""
+    right = [
+        place
+        for place in range(count)
+        if all(_nearly(check, trial.seen.output, trial.expected[place], trial) for trial in failed)
+    ]
+    named = [name for name, _ in check.names] if len(check.names) == count else [f"value {i + 1}" for i in range(count)]
+    return ONE_OF.format(named[right[0]], count) if len(right) == 1 else ""
 
 
 def _unjoined(check: Any, pairs: list[tuple]) -> str:

@@ -87,6 +87,11 @@ def test_what_is_off_is_zero_and_the_rest_right():
     assert "Is that part never filled in?" in message(check.sinusoidal_positions, every_second_column)
 
 
+def test_one_value_of_several():
+    right = check.qkv_projections.reference
+    assert "it is only Q of 3." in message(check.qkv_projections, lambda *args: right(*args)[0])
+
+
 def test_nested_lists_of_numbers_need_only_be_joined():
     told = message(check.pairwise_dot, lambda a, b: [[x @ y for y in b] for x in a])
     assert "`torch.tensor` makes one tensor" in told
