@@ -4,10 +4,13 @@ In a notebook a check also says where one stands: a line below its card, and `ch
 
 from typing import Any
 
-from . import registry
-from .progress import Door, in_notebook, progress
+from . import cells, registry
+from .progress import Door, in_notebook, progress, shell
 
 __all__ = ["progress"]
+
+if in_notebook():
+    cells.watch(shell())
 
 
 def __getattr__(name: str) -> Any:

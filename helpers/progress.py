@@ -13,19 +13,19 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from . import registry
+from . import cells, registry
 
 UNITS = Path(__file__).with_name("units.json")  # `attn build` makes it from the notebooks
 LOADING = "Loading the checks: a few seconds, before the first one only …"
-WRITTEN, FULL, PART, NONE, OPEN = "a person marks it", "done", "in part", "no points yet", "open"
+WRITTEN, FULL, PART, NONE, OPEN = "marked by a person", "done", "in part", "no points yet", "open"
 SIGNS = {WRITTEN: "✎", FULL: "✓", PART: "◐", NONE: "✗", OPEN: "○"}
 GREEN = "#1a7f4b"
 NOTHING_SEEN = (
     "No check has run since this kernel started. Run some, or all cells from the top; "
     "`check.progress(unit=2)` shows the table of a unit at once."
 )
-_seen: dict[str, float] = {}
-"""What every exercise earned when it was checked last, the latest at the end."""
+_seen: dict[str, float | None] = {}
+"""What every exercise earned when it was checked last, the latest at the end; None where nobody has tried it yet."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ class Graded:
 
     @property
     def earned(self) -> float:
-        return _seen.get(self.id, 0.0)
+        return _seen.get(self.id) or 0.0
 
     @property
     def state(self) -> str:
         if self.written:
             return WRITTEN
-        if self.id not in _seen:
+        if _seen.get(self.id) is None:
             return OPEN
         return FULL if self.earned >= self.points else PART if self.earned else NONE
 
@@ -83,7 +83,10 @@ class Progress:
         waits = "waits" if hand == 1 else "wait"
         words += [f"{_points(hand)} {waits} for a person who reads what you wrote."] * bool(hand)
         return " ".join(
-            [*words, "The grader tries some inputs more. After a restart, run all cells to see your points again."]
+            [
+                *words,
+                "The grader also tries a few more inputs. After a restart, run all cells to see your points again.",
+            ]
         )
 
 
@@ -113,19 +116,26 @@ class Door:
         self._name = name
 
     def __call__(self, *answers: Any, **options: Any) -> Any:
+        from .engine.score import NOT_ATTEMPTED, not_attempted  # brings PyTorch along: not before it is needed
+
         with _loading() if Door.first else contextlib.nullcontext():
             Door.first = False
-            score = registry.find("checks", self._name)(*answers, **options)
+            try:
+                score = registry.find("checks", self._name)(*answers, **options)
+            except KeyboardInterrupt as error:
+                return not_attempted(self._name, options.get("points", 0), cells.where_stopped(error))
+        score.message = "\n".join(filter(None, (cells.said_of(answers), score.message)))
         if "cases" not in options:  # the grader's own inputs are no progress of a student's
-            score.below = noted(self._name, float(score))
+            score.below = noted(self._name, None if score.diagnosis == NOT_ATTEMPTED else float(score))
         return score
 
     def __getattr__(self, name: str) -> Any:
         return getattr(registry.find("checks", self._name), name)
 
 
-def noted(exercise: str, earned: float) -> str:
-    """Takes down what a check gave. Returns the line for below its card; "" for what earns no points."""
+def noted(exercise: str, earned: float | None) -> str:
+    """Takes down what a check gave; None where nobody tried. Returns the line for below its card; "" for what earns
+    no points."""
     unit = _unit_of(exercise)
     if unit is None:
         return ""
@@ -142,8 +152,12 @@ def noted(exercise: str, earned: float) -> str:
 
 def in_notebook() -> bool:
     """Whether a kernel runs this for somebody who looks on. (The grader runs cells without one.)"""
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    return getattr(shell, "kernel", None) is not None
+    return getattr(shell(), "kernel", None) is not None
+
+
+def shell() -> Any:
+    """What runs the cells; None outside of IPython."""
+    return sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
 
 
 def graded(unit: str) -> list[Graded]:

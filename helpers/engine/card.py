@@ -2,8 +2,8 @@
 
 The HTML brings an opaque ground and a colour of its own for every text, in `style` attributes: they are what
 JupyterLab, Colab, VS Code, nbconvert and nbgrader's pages all leave in place, so a card reads the same on a dark page.
-What happened comes first, the cases after it, those that pass folded away. Everything that comes from a student is
-escaped.
+What happened comes first, the cases after it; those that passed and all but two of the others are folded away.
+Everything that comes from a student is escaped.
 """
 
 import re
@@ -17,6 +17,7 @@ from . import card_picture
 from .card_picture import Picture
 from .card_style import AMBER, GREEN, GREY, INK, PAPER, RED, SHADE, style
 
+CROSSES = 2  # that aren't folded
 __all__ = ["Item", "Picture", "Result", "html", "text", "title"]
 
 
@@ -162,19 +163,21 @@ def _mark(item: Item) -> str:
 
 def _cases(score: Result) -> str:
     failed, passed = _failed(score), _passed(score)
-    lines = (
-        f"<div {style(colour=INK, ground=PAPER, margin_top='8px')}>{''.join(map(_item, failed))}</div>"
-        if failed
-        else ""
+    first, more = failed[:CROSSES], failed[CROSSES:]
+    lines = f"<div {style(colour=INK, ground=PAPER, margin_top='8px')}>{''.join(map(_item, first))}</div>"
+    every = "all " * (not failed and len(passed) > 1)
+    return (
+        lines * bool(first)
+        + _folded(f"✗ {len(more)} more", RED, more)
+        + _folded(f"✓ {every}{len(passed)} passed", GREEN, passed)
     )
-    return lines + (_folded(passed, every=not failed) if passed else "")
 
 
-def _folded(passed: list[Item], every: bool) -> str:
-    words = f"{'all ' if every and len(passed) > 1 else ''}{len(passed)} {'passes' if len(passed) == 1 else 'pass'}"
+def _folded(words: str, colour: str, items: list[Item]) -> str:
     look = style(colour=INK, ground=PAPER, margin_top="6px", padding="0", border="0")
-    summary = style(colour=GREEN, ground=PAPER, cursor="pointer", display="list-item", padding="0")
-    return f"<details {look}><summary {summary}>✓ {words}</summary>{''.join(map(_item, passed))}</details>"
+    summary = style(colour=colour, ground=PAPER, cursor="pointer", display="list-item", padding="0")
+    fold = f"<details {look}><summary {summary}>{words}</summary>{''.join(map(_item, items))}</details>"
+    return fold * bool(items)
 
 
 def _item(item: Item) -> str:

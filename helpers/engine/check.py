@@ -281,7 +281,7 @@ class Check:
         seen = without_details(seen) if hidden else seen
         expected = self.right(args) if self.compare else None
         wrong = "" if exceeded_steps(seen) else self._wrong(seen, expected, case, hidden)
-        dear = "" if wrong else self._dear(seen, case, hidden)
+        dear = "" if seen.error and wrong else self._dear(seen, case, hidden)  # values that are off can be dear as well
         if hidden and wrong and (seen.error or self.compare):
             wrong = kind_of_failure(seen, expected, right=not seen.error and not self.difference(seen, expected))
         return CaseResult(case, seen, expected, wrong, dear, generator, hidden)
@@ -446,12 +446,13 @@ def _what_changed(trials: list[CaseResult], modified: set[int | str]) -> str:
 
 
 def _value(points: float, items: list[Item], trials: list[CaseResult]) -> float:
-    """Partial credit in steps of a quarter point, rounded down; half at most where right values come too dear."""
+    """Partial credit in steps of a quarter point, rounded down; half at most where values come too dear, right or not:
+    nobody earns less by mending them."""
     if any(trial.seen.forbidden for trial in trials) or _says_nothing(trials):
         return 0.0
     counting = [item for item in items if item.counts]
     share = sum(item.passed for item in counting) / len(counting)
-    if any(trial.dear for trial in trials) and not any(trial.wrong for trial in trials):
+    if any(trial.dear for trial in trials):
         share = min(share, 0.5)
     return math.floor(points * share * 4) / 4
 

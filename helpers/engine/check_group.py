@@ -49,6 +49,7 @@ def _joined(exercise: str, points: float, scores: tuple[Score, ...]) -> Score:
     if all(score.diagnosis == NOT_ATTEMPTED for score in scores):
         return not_attempted(exercise, points)
     named = [score for score in wrong if score.diagnosis not in (None, NOT_ATTEMPTED)] or wrong
-    message = "\n".join(f"{score.exercise}: {score.message}" for score in wrong)
+    right = [f"`{score.exercise}` is right." for score in scores if score.full]
+    message = "\n".join([*right, *(f"{score.exercise}: {score.message}" for score in wrong)])
     value = math.floor(sum(map(float, scores)) * 4 + 1e-6) / 4
     return Score(value, exercise=exercise, points=points, diagnosis=named[0].diagnosis, message=message, parts=scores)

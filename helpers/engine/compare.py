@@ -162,11 +162,26 @@ def _sequence_difference(got: Any, expected: Any, within: tuple[float, float], n
         return f"Your function returns {_kind(got)}, and {len(expected)} values are expected."
     if len(got) != len(expected):
         return f"Your function returns {len(got)} values, and {len(expected)} are expected."
-    for position, (g, e) in enumerate(zip(got, expected, strict=True), start=1):
-        if not agree(g, e, within):
-            called = names[position - 1] if len(names) == len(expected) else f"Value {position} of {len(expected)}"
-            return ("" if isinstance(g, Message) else f"{called}: ") + difference(g, e, within)
-    return ""
+    right = [agree(g, e, within) for g, e in zip(got, expected, strict=True)]
+    if all(right):
+        return ""
+    named = len(names) == len(expected)
+    first = right.index(False)
+    called = names[first] if named else f"Value {first + 1} of {len(expected)}"
+    words = difference(got[first], expected[first], within)
+    if isinstance(got[first], Message):
+        return words
+    well = [names[i] if named else f"{i + 1}" for i, is_right in enumerate(right) if is_right]
+    return f"{_right_ones(well, named)}{called}: {words}"
+
+
+def _right_ones(which: Sequence[str], named: bool) -> str:
+    """What is right is said first: by name, or by number."""
+    if not which:
+        return ""
+    listed = " and ".join(filter(None, (", ".join(which[:-1]), which[-1])))
+    several = len(which) > 1
+    return f"{'' if named else 'Values ' if several else 'Value '}{listed} {'are' if several else 'is'} right. "
 
 
 def _dict_difference(got: Any, expected: dict, within: tuple[float, float]) -> str:

@@ -22,6 +22,7 @@ from .card import Item
 from .case_result import CaseResult
 from .compare import Message
 from .constant_factor import constant_factor
+from .half_done import half_done
 from .kernel_bounds import CERTAIN
 from .misconceptions import Misconception
 from .observe import Observation, StudentError
@@ -35,6 +36,7 @@ ANOTHERS = (
     "With {0} your function gives what is right with {1}: an argument is left out of account, or something is kept "
     "from one call to the next."
 )
+LARGE = 16  # times the smallest: cases of which one slip alone isn't looked for, so that nobody waits
 FRESH = 2  # failing cases that are drawn again
 Mark = Callable[[Observation], bool]
 
@@ -67,7 +69,7 @@ def diagnose(check: Subject, student: Callable, trials: list[CaseResult], items:
     """What went wrong, under its name where it has one."""
     forbidden = next((item for item in items if item.label == FORBIDDEN), None)
     if forbidden:
-        return Diagnosis("forbidden function", f"{forbidden.note} The text of the exercise rules that out.")
+        return Diagnosis("forbidden function", f"{forbidden.note} This exercise asks you to do without it.")
     failed = [trial for trial in trials if not trial.passed]
     if not failed:  # every value is right: something else is amiss
         return Diagnosis(None, _first_problem(trials, items))
@@ -94,11 +96,18 @@ def _by_output(
         message = f"{_lead(check, failed)} {same[0].name}. {same[0].hint}"
         return Diagnosis(same[0].name, message, _telling(trials, [place for _, place in apart if place is not None]))
     return (
-        _by_mark(check, failed)
+        _by_half(check, trials, failed)
+        or _by_mark(check, failed)
         or _by_guard(check, trials, failed)
         or _by_two(check, student, trials, failed)
         or _by_one_case(check, trials, failed)
     )
+
+
+def _by_half(check: Subject, trials: list[CaseResult], failed: list[CaseResult]) -> Diagnosis | None:
+    """Work that was only begun: it has no name, and what is off in the first case stands behind it."""
+    words = half_done(check, trials, failed)
+    return Diagnosis(None, f"{words} {_first_problem(trials, [])}") if words else None
 
 
 def _by_two(check: Subject, student: Callable, trials: list[CaseResult], failed: list[CaseResult]) -> Diagnosis | None:
@@ -106,11 +115,18 @@ def _by_two(check: Subject, student: Callable, trials: list[CaseResult], failed:
     if check.quiz or any(trial.seen.error for trial in failed):
         return None
     ordered = [*sorted(failed, key=_elements), *(trial for trial in trials if trial.passed)]  # quick ones first
-    tried = islice(two_slips.pairs(check.misconceptions), two_slips.MOST)
+    most = min(two_slips.MOST, _affordable(check, ordered[0]))
+    tried = islice(two_slips.pairs(check.misconceptions), most)
     same = [both for both in tried if _first_apart(check, both, ordered, False) is None]
     same = _still_the_same(check, student, same, failed, False)
-    lead = "Your output is what you get with two slips at once:"
+    lead = "This is exactly what you get with two slips at once:"
     return Diagnosis(same[0].name, f"{lead} {same[0].name}. {same[0].hint}") if len(same) == 1 else None
+
+
+def _affordable(check: Subject, trial: CaseResult) -> int:
+    """How many calls like this one may be tried, so that nobody waits: it is counted in operations, not in seconds."""
+    right = check.recall(check.reference, trial.seen.args, trial.case.gradient)
+    return two_slips.WORK // max(1, right.operations.total())
 
 
 def _elements(trial: CaseResult) -> int:
@@ -121,7 +137,10 @@ def _by_one_case(check: Subject, trials: list[CaseResult], failed: list[CaseResu
     """A slip that alone explains the whole output of one case, where no other slip does and no passing case refutes it.
     It has no name: other cases show something else."""
     passed = [trial for trial in trials if trial.passed]
-    for trial in failed if check.compare and not check.quiz else ():
+    quick = sorted(failed, key=_elements)
+    quick = [trial for trial in quick if _elements(trial) <= LARGE * _elements(quick[0])]
+    most = max(1, _affordable(check, quick[0]) // max(1, len(check.misconceptions)))
+    for trial in quick[:most] if check.compare and not check.quiz else ():
         if trial.hidden or trial.seen.error or not all(map(_telling_numbers, (trial.expected, trial.seen.output))):
             continue
         same = [wrong for wrong in check.misconceptions if _same_outcome(check, wrong, trial, False)]
@@ -282,7 +301,7 @@ def _lead(check: Subject, failed: list[CaseResult]) -> str:
     if all(trial.case.gradient and _right_output(check, trial) for trial in failed):
         return "Your output is right, and its gradients are what you get with this slip:"
     if any(_is_off(check, trial) for trial in failed):
-        return "Your output is what you get with this slip:"
+        return "This is exactly what you get with this slip:"
     return "Your answer does what one with this slip does:"
 
 

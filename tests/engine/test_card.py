@@ -26,13 +26,7 @@ def test_what_happened_stands_first_and_what_passed_is_folded_below():
     shown = html(wrong_score())
     places = [
         shown.index(words)
-        for words in (
-            "2.11 Scaled dot-product attention",
-            "What happened.",
-            "expected 5×3",
-            "two batch axes",
-            "<details",
-        )
+        for words in ("2.11 Scaled dot-product attention", "What happened.", "expected 5×3", ">✗<", "<details")
     ]
     assert places == sorted(places) and "open" not in re.findall("<details[^>]*>", shown)[0]
     assert "shape of the output" in shown[places[-1] :]
@@ -41,8 +35,17 @@ def test_what_happened_stands_first_and_what_passed_is_folded_below():
 def test_a_green_card_is_one_line_and_a_fold():
     shown = html(check.softmax(check.softmax.reference, points=2))
     assert (
-        "✓ 2.1 Softmax · 2 of 2 points" in shown and re.search(r"✓ all \d+ pass</summary>", shown) and "✗" not in shown
+        "✓ 2.1 Softmax · 2 of 2 points" in shown
+        and re.search(r"✓ all \d+ passed</summary>", shown)
+        and "✗" not in shown
     )
+
+
+def test_all_but_two_crosses_are_folded():
+    shown = html(wrong_score())
+    before, *folds = shown.split("<details")
+    assert before.count(">✗<") == card.CROSSES and len(folds) == 2
+    assert f"✗ {folds[0].count('>✗<')} more</summary>" in folds[0] and "passed</summary>" in folds[1]
 
 
 def test_the_text_has_the_words_and_the_tables_in_the_same_order():

@@ -300,7 +300,7 @@ def test_agree_tells_structures_apart():
 def test_what_a_check_tells_is_no_answer_of_the_students():
     told, right = (1.0, Message("3 tokens are lost")), (1.0, Message("no token is lost"))
     assert difference(told, right) == "3 tokens are lost."
-    assert difference((1.0, "b"), (1.0, "c")) == "Value 2 of 2: You answered 'b'."
+    assert difference((1.0, "b"), (1.0, "c")) == "Value 1 is right. Value 2 of 2: You answered 'b'."
 
 
 def test_a_check_counts_where_something_asks_for_it():

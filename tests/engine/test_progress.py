@@ -57,9 +57,11 @@ def test_the_table_tells_done_open_and_what_a_person_reads(kernel):
     check.softmax(check.softmax.reference, points=2)
     table = check.progress()
     words = repr(table)
-    assert "2 of 30 points since this kernel started" in words and "a person marks it" in words
+    assert "2 of 30 points since this kernel started" in words and "marked by a person" in words
     states = {one.id: one.state for one in table.graded}
-    assert states["softmax"] == "done" and states["attend"] == "open" and states["why_same_size"] == "a person marks it"
+    assert (
+        states["softmax"] == "done" and states["attend"] == "open" and states["why_same_size"] == "marked by a person"
+    )
     assert repr(check.progress(unit=2)) == words == repr(check.progress("02_qkv_attention"))
     page = table._repr_html_()
     assert all(one.id in page for one in table.graded) and "next" in page.lower()

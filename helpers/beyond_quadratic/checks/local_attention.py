@@ -167,6 +167,7 @@ local_attention = Check(
             variants=(too_narrow, empty_rows_of_0(too_narrow)),
             raises="RuntimeError",
         ),
+        no_window=pairs(lambda i, j, w: near(i, j, len(j))),
         too_wide=pairs(lambda i, j, w: near(i, j, w + 1)),
         looks_back_only=pairs(lambda i, j, w: near(i, j, w) & (j <= i)),
         looks_ahead_only=pairs(lambda i, j, w: near(i, j, w) & (j >= i)),

@@ -90,7 +90,7 @@ scaled_dot_product_attention = Check(
         *slips(attention, Scale.by_root_of_another_number, Softmax.clamped),
         constant_in_the_denominator(reference),
         *slips(attention, Scale.none, Scale.by_width, Scale.multiplied, Scale.after_softmax),
-        *slips(attention, Softmax.over_queries, Softmax.one_maximum, Softmax.no_maximum),
+        *slips(attention, Softmax.never_normalised, Softmax.over_queries, Softmax.one_maximum, Softmax.no_maximum),
         *slips(attention, Table.keys_reshaped, Table.by_keys, Table.one_softmax, Table.sum_without_axis),
         *slips(attention, Table.later_hidden, Table.weights_returned),
         by_queries=_divided_by(lambda q, k, v: math.sqrt(q.shape[-2])),

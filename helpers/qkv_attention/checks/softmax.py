@@ -85,6 +85,7 @@ softmax = Check(
         one_maximum=_less(lambda x, dim: x.max()),
         last_axis=lambda x, dim: reference.softmax(x, -1),
         one_sum=lambda x, dim: torch.exp(x - x.max()) / torch.exp(x - x.max()).sum(),
+        one_sum_of_powers=lambda x, dim: torch.exp(x) / torch.exp(x).sum(),
         no_exp=_shares,
         not_normalised=_powers,
         mean_subtracted=_less(lambda x, dim: x.mean(dim, keepdim=True)),

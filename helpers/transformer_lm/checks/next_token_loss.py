@@ -123,6 +123,8 @@ next_token_loss = Check(
         two_ahead=_two_ahead,
         rolled=_rolled,
         padding_read=loss(lambda tokens, lengths: _real(tokens, lengths, tokens.shape[1])),
+        all_unshifted=lambda logits, tokens, lengths: _surprise(logits, tokens).mean(),
+        first_text_alone=lambda logits, tokens, lengths: reference.next_token_loss(logits[:1], tokens[:1], lengths[:1]),
         divided_by_all=lambda logits, tokens, lengths: (
             (_pairs(logits, tokens) * _real(tokens, lengths)).sum() / tokens[:, 1:].numel()
         ),

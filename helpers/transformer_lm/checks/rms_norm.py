@@ -32,6 +32,7 @@ rms_norm = Check(
         in_single_precision(reference.rms_norm),
         mean_subtracted=lambda x, w, eps: _rms(x - x.mean(-1, keepdim=True), w, eps),
         standard_deviation=lambda x, w, eps: w * x / torch.sqrt(x.var(-1, keepdim=True, unbiased=False) + eps),
+        square_of_the_mean=lambda x, w, eps: w * x / torch.sqrt(x.mean(-1, keepdim=True) ** 2 + eps),
         length_of_the_row=lambda x, w, eps: w * x / torch.sqrt((x * x).sum(-1, keepdim=True) + eps),
         no_root=lambda x, w, eps: w * x / ((x * x).mean(-1, keepdim=True) + eps),
         mean_of_sizes=lambda x, w, eps: w * x / (x.abs().mean(-1, keepdim=True) + eps),
