@@ -24,7 +24,7 @@ def test_search_finds_and_the_theme_turns(site, browser):
     page.keyboard.press("/")
     page.keyboard.type("scaled dot-product")
     page.locator("#hits a").first.click()
-    page.wait_for_url("**/02_qkv_attention/index.html#s2-11")
+    page.wait_for_url("**/02_qkv_attention/index.html#s2-5")
     before = page.evaluate("getComputedStyle(document.body).backgroundColor")
     page.click("#theme")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before

@@ -66,7 +66,7 @@ PICTURE = (
 @pytest.mark.parametrize(
     ("function", "says"),
     [
-        ("lambda x: x.no_such_thing", "cell number 6 raises AttributeError in line 3"),
+        ("lambda x: x.no_such_thing", "cell number 7 raises AttributeError in line 3"),
         ("unwritten", "needs your answer to exercise"),
     ],
 )

@@ -126,12 +126,11 @@ def _within(x: Tensor) -> float:
     return 1e-2 if x.dtype == torch.float16 else 1e-4
 
 
-def _scores_stay(output, q, k, signs) -> bool:
+def _scores_stay(output, q, k, signs, slack: float = 1.0) -> bool:
     turned_q, turned_k = (x.double() for x in output[0])
     scores = q.double() @ k.double().mT
-    return torch.allclose(
-        turned_q @ turned_k.mT, scores, rtol=_within(q), atol=0.1 * _within(q) * float(scores.abs().max())
-    )
+    within = slack * _within(q)
+    return torch.allclose(turned_q @ turned_k.mT, scores, rtol=within, atol=0.1 * within * float(scores.abs().max()))
 
 
 def _shared_out(output, q, k, signs) -> bool:
@@ -230,7 +229,8 @@ def _another_rotation(seen) -> bool:
     turned = [x.double().abs() for x in seen.output[0]]
     alone = [x[(before != 0).sum(dim=-1) == 1] for x, before in zip(turned, seen.args, strict=False)]
     uneven = all(bool((x.amax(dim=-1) > 1.001 * x.amin(dim=-1)).all()) for x in alone)
-    return _scores_stay(seen.output, *seen.args) and uneven and bool((turned[0] != 0).all())
+    stay = _scores_stay(seen.output, *seen.args, slack=5)  # a matrix rounded to 16 bits is no exact rotation
+    return stay and uneven and bool((turned[0] != 0).all())
 
 
 SHAPES = "It should return the queries and the keys, in their shapes."
