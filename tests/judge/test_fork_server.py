@@ -1,10 +1,10 @@
 """Kernels forked from the warm process: as a notebook's kernel should be, and strangers to each other."""
 
 import os
-import time
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
