@@ -217,6 +217,7 @@ def observation(args: tuple, kwargs: dict, seen: Any) -> Observation:
             seen.get("away") is True,
             _count(seen["living"]),
             seen.get("overwrites") is True,
+            _count(seen["elementwise"]),
             _count(seen["keeps"]),
         )
     except Exception:  # a tensor, a range, a number of a thousand digits where something else is due

@@ -225,6 +225,7 @@ def _observe(endpoint: Endpoint, question: dict, state: State) -> dict:
         "flops": seen.flops,
         "largest": seen.largest,
         "living": seen.living,
+        "elementwise": seen.elementwise,
         "modified": seen.modified,
         "gradients": seen.gradients,
         "forbidden": seen.forbidden,

@@ -31,6 +31,7 @@ class Case:
     max_operations: int | None = None  # tensor operations that may be dispatched
     max_elements: int | None = None  # elements of the largest tensor that may be made
     max_living: int | None = None  # elements of all tensors that may be held at one time, inputs left out
+    max_elementwise: int | None = None  # elements that operations may go through one by one
     gradient: bool = False  # compare the gradients too
     max_flops: int | None = None
     max_saved: int | None = None  # elements that may be kept for the way back, inputs left out

@@ -53,6 +53,11 @@ EARLIER = PreviousOutputs()
 
 VECTOR_PRODUCTS = ("mv", "addmv", "dot", "vdot")  # which PyTorch's own counter leaves out
 MATRIX_PRODUCTS = ("mm", "addmm", "bmm", "baddbmm")
+MOVES = frozenset(  # what copies, lays out or fills numbers, and computes none
+    "cat stack clone copy_ _to_copy contiguous repeat roll flip constant_pad_nd index index_select gather take masked_select"
+    " index_put_ index_copy_ index_fill_ scatter_ slice_scatter select_scatter fill_ zero_ arange zeros ones full empty"
+    " zeros_like ones_like full_like empty_like new_zeros new_ones new_full new_empty empty_strided nonzero".split()
+)
 
 
 @dataclass(frozen=True)
@@ -103,6 +108,7 @@ class Observation:
     )
     living: int = 0  # elements of all tensors that the call made and held at one time, at the worst moment
     overwrites: bool = False  # whether other numbers stand since then in what an earlier call returned
+    elementwise: int = 0  # elements that operations went through one by one: sums too, no matrix products, no copies
     keeps: int = 0  # elements of the storages in which the tensors lie that a method's object has afterwards
 
 
@@ -353,6 +359,7 @@ class Active:
         self.seen.flops += other.flops
         self.seen.largest = max(self.seen.largest, other.largest)
         self.seen.living = max(self.seen.living, other.living)
+        self.seen.elementwise += other.elementwise
         self.seen.away |= other.away
         self.seen.forbidden += tuple(name for name in other.forbidden if name not in self.seen.forbidden)
 
@@ -404,6 +411,9 @@ class _Dispatched(TorchDispatchMode):
                 if isinstance(leaf, Tensor):
                     seen.largest = max(seen.largest, leaf.numel())
                     self._hold(leaf)
+        if known.elementwise:
+            tensors = [leaf for leaf in tree_leaves((args, output)) if isinstance(leaf, Tensor)]
+            seen.elementwise += max((leaf.numel() for leaf in tensors), default=0)
 
     def _hold(self, tensor: Tensor) -> None:
         """Counts its elements for as long as it lives."""
@@ -451,10 +461,12 @@ class Known:
     """What there is to know of an operation of PyTorch's before it is called.
 
     makes: whether it makes a tensor, and returns neither a view of an old one nor an old one that it has changed.
+    elementwise: whether it computes with single elements: no view, no copy, no matrix product.
     flops: what gives the FLOPs of a call, from its arguments and `out_val`; None where there are none."""
 
     name: str
     makes: bool
+    elementwise: bool
     flops: Callable[..., int] | None
 
 
@@ -465,7 +477,9 @@ def _known(func: Any) -> Known:
     name = func.overloadpacket.__name__
     makes = any(returned.alias_info is None for returned in func._schema.returns)
     flops = _of_vectors if name in VECTOR_PRODUCTS else _of_matrices if name in MATRIX_PRODUCTS else None
-    return Known(name, makes, flops or flop_registry.get(func.overloadpacket))
+    flops = flops or flop_registry.get(func.overloadpacket)
+    changes = any(returned.alias_info and returned.alias_info.is_write for returned in func._schema.returns)
+    return Known(name, makes, (makes or changes) and not flops and name not in MOVES, flops)
 
 
 def _of_vectors(*args: Any, **_: Any) -> int:

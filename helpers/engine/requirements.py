@@ -71,6 +71,11 @@ def over_the_limit(seen: Observation, case: Case, hidden: bool = False) -> str:
             case.max_living,
             "Your function held tensors of {} elements together at one time; the limit is {}.",
         ),
+        (
+            seen.elementwise,
+            case.max_elementwise,
+            "Your function went through {} numbers one by one (products, sums, exponentials); the limit is {}.",
+        ),
         (seen.flops, case.max_flops, "Your function took {} FLOPs; the limit is {}."),
         (seen.saved, case.max_saved, "Your function kept {} numbers for the backward pass; the limit is {}."),
         (backward, case.max_backward_operations, "The backward pass took {} tensor operations; the limit is {}."),

@@ -123,9 +123,9 @@ def local_attention(
 # - $w$ is 0 or more, and the window may be wider than the text (by a few tokens, so a table of $2w + 1$ slots fits).
 #   With $w = 0$ each token reads only itself.
 # - float32 and float64. A key and its value may be all zeros.
-# - Counted with $n$ of 300 to 400 and $w$ of 5 at most: the FLOPs of the matrix products and the elements of the
-#   largest tensor. About twice what the table of keys takes is allowed.
-# - The largest tensor of the backward pass is counted too.
+# - Counted with $n$ of 300 to 400 and $w$ of 5 at most: the FLOPs of the matrix products, the elements of the
+#   largest tensor, of the backward pass too, and the numbers that elementwise operations and sums go through. About
+#   twice what the table of keys takes is allowed (elementwise, ten times).
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "local_attention_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -330,7 +330,7 @@ def gathered_attention(
 # - (b) Every row has at least one allowed slot, and no key stands in two allowed ones. An empty slot holds any number
 #   from $0 … m-1$, perhaps that of an allowed key. float32 and float64.
 # - (b) Counted with $n = 300$, $m = 350$, $c = 8$: the FLOPs and the largest tensor, twice what the table of keys
-#   takes. The largest tensor of the backward pass is counted too.
+#   takes, and elementwise work as in 10.1. The largest tensor of the backward pass is counted too.
 # - (a) and (b) share the points equally.
 # </details>
 
@@ -577,7 +577,8 @@ def chunked_linear_attention(
 # - Entries of `q` and `k` lie between about −15 and 15, in float32 seldom beyond ±10. (Further down
 #   $\operatorname{elu}(x) + 1$ is rounded, in float32 to exactly 0 from about $-17$ on.)
 # - (a) Counted with $n$ and $m$ of 240 to 400: twice the FLOPs of the formula, and tensors of up to
-#   $2\,n\,(d+1)(d_v+1)$ numbers. No $n \times m$ matrix, not for the normalizer either.
+#   $2\,n\,(d+1)(d_v+1)$ numbers. No $n \times m$ matrix, not for the normalizer either, and not
+#   number by number: elementwise work is counted as in 10.1.
 # - (b) Counted likewise, with $n$ of 250 to 300. Cumulative sums are fine, and may keep all states, $n\,d\,d_v$
 #   numbers. A triangle of $n \times n$ weights is too dear, and so is a sum over the whole past for every token.
 # - (c) Any $c$, even 1 or more than $n$. Counted with $n$ of 525 to 608 and $c$ of 4 to 30, likewise.

@@ -151,6 +151,25 @@ def test_small_tensors_that_pile_up_are_found():
     assert seen.largest == 20 and 600 <= seen.living <= 700
 
 
+def test_elementwise_work_is_counted_and_copies_are_not():
+    """A thousand sums of 20 numbers, or one product; a result that is put together is no work."""
+
+    def gram(x: Float[Tensor, "n d"]) -> Float[Tensor, "n n"]:
+        return x @ x.mT
+
+    def by_numbers(x):
+        rows = torch.empty(len(x), len(x))
+        for i in range(len(x)):
+            rows[i] = (x[i] * x).sum(-1)
+        return torch.cat([rows, rows[:0]]).clone()
+
+    check = Check(gram, [random_case(n=30, d=20, max_elementwise=10_000)])
+    assert check(gram, points=2) == 2
+    score = check(by_numbers, points=2)
+    assert score < 2 and "went through 36,000 numbers one by one" in score.message
+    assert observe(gram, (torch.ones(30, 20),)).elementwise == 0
+
+
 def test_properties_decide_where_many_answers_are_right():
     def unit(d: int) -> Float[Tensor, "d"]:
         return torch.eye(d)[0]

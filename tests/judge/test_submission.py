@@ -176,13 +176,13 @@ words"""
 
 
 @pytest.mark.parametrize(("field", "value"), [
-    ("saved", -1), ("saved", "many"), ("living", -1), ("living", None), ("keeps", "all"),
+    ("saved", -1), ("saved", "many"), ("living", -1), ("living", None), ("elementwise", None), ("keeps", "all"),
     ("backward_operations", {"mm": 1.5}), ("backward_operations", [3]), ("backward_flops", None),
     ("backward_largest", True), ("gradients", (torch.ones(2), torch.ones(2))), ("gradients", ("no tensor",)),
     ("gradients", 5),
 ])  # fmt: skip # a drawn table
 def test_what_a_students_kernel_says_of_the_way_back_is_not_believed_in_any_form(field, value):
-    said = {"output": 1, "error": None, "operations": {}, "flops": 0, "largest": 0, "living": 0, "keeps": 0,
+    said = {"output": 1, "error": None, "operations": {}, "flops": 0, "largest": 0, "living": 0, "elementwise": 0, "keeps": 0,
             "modified": (), "gradients": (torch.ones(2),),
             "forbidden": (), "saved": 0, "backward_operations": {}, "backward_flops": 0, "backward_largest": 0,
             "backward_error": None}  # fmt: skip # a drawn table

@@ -117,6 +117,32 @@ def test_a_right_output_at_the_wrong_price_is_named_and_keeps_part_of_the_points
     assert "Your output is right, but it costs too much" in score.message
 
 
+def scored_by_numbers(allowed):
+    """Every query against every key, without a matrix product and without a large tensor."""
+
+    def answer(q, k, v, *given):
+        rows, j = [], torch.arange(k.shape[-2])
+        for i in range(q.shape[-2]):
+            scores = (q[..., i : i + 1, :] * k).sum(-1) / q.shape[-1] ** 0.5
+            weights = scores.masked_fill(~allowed(i, j, *given), -float("inf")).softmax(-1)
+            rows.append((weights[..., None] * v).sum(-2))
+        return torch.stack(rows, dim=-2)
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("exercise", "answer"),
+    [
+        ("local_attention", scored_by_numbers(lambda i, j, w: (i - j).abs() <= w)),
+        ("global_local", scored_by_numbers(lambda i, j, w, g: ((i - j).abs() <= w) | (j < g) | (torch.tensor(i) < g))),
+    ],
+)
+def test_scoring_every_key_without_a_matrix_product_is_too_dear(exercise, answer):
+    score = getattr(check, exercise)(answer, points=4)
+    assert score.diagnosis == "every key scored, piece by piece" and 1 <= score < 4
+
+
 @pytest.mark.parametrize("key", ["last_slot_missing", "start_goes_on_at_end", "ends_repeated"])
 def test_a_slip_keeps_its_name_where_a_wide_window_is_cut_first(key):
     slip = next(one for one in check.local_attention.misconceptions if one.key == key)

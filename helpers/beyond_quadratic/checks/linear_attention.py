@@ -136,6 +136,7 @@ def large_after_small(n: int, d: int, d_v: int, c: int) -> Case:
 def long_sequences(n: int, m: int, d: int, d_v: int) -> Case:
     """Twice what the two products need; n · m would be many times more."""
     limits = {"max_flops": 2 * 2 * (n + m) * d * (d_v + 1), "max_elements": 2 * max(n, m) * (d + 1) * (d_v + 1)}
+    limits["max_elementwise"] = 5 * limits["max_elements"]
     return random_case(f"n = {n}, m = {m}: counted, O((n + m) d²)", n=n, m=m, d=d, d_v=d_v, **limits)
 
 

@@ -115,14 +115,17 @@ MOST_PER_CHUNK = 120  # operations: right answers take 20 to 70, and a loop over
 
 def limits_of_tokens(n: int, d: int, d_v: int) -> dict[str, int]:
     """O(n d²), for answers that go from token to token."""
-    return {"max_flops": 2 * 2 * 2 * n * d * (d_v + 1), "max_elements": 2 * n * (d + 1) * (d_v + 1)}
+    state = n * (d + 1) * (d_v + 1)
+    return {"max_flops": 2 * 2 * 2 * n * d * (d_v + 1), "max_elements": 2 * state, "max_elementwise": 16 * state}
 
 
 def limits_of_chunks(n: int, d: int, d_v: int, c: int) -> dict[str, int]:
     """O(n d² + n c d)."""
+    work = n * (2 * d * (d_v + 1) + c * (d + d_v + 1))
     return {
         "max_operations": MOST_PER_CHUNK * -(-n // c),
-        "max_flops": 2 * 2 * n * (2 * d * (d_v + 1) + c * (d + d_v + 1)),
+        "max_flops": 2 * 2 * work,
+        "max_elementwise": 2 * work,
         "max_elements": 2 * n * max((d + 1) * (d_v + 1), c),
     }
 

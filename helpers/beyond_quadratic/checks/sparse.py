@@ -57,9 +57,9 @@ def pairs(allowed: Callable, **changed: Callable) -> Callable:
     return answer
 
 
-def row_by_row(allowed: Callable) -> Callable:
+def row_by_row(allowed: Callable, **changed: Callable) -> Callable:
     """The same, a query at a time."""
-    attended = attention()
+    attended = attention(**changed)
 
     def answer(q: Tensor, k: Tensor, v: Tensor, *given) -> Tensor:
         rows, j = range(q.shape[-2]), torch.arange(k.shape[-2])
@@ -147,9 +147,10 @@ def square_made(seen: Observation) -> bool:
 
 
 def all_pairs_scored(seen: Observation) -> bool:
-    """Whether the matrix products suffice for all n · m scores, though no such matrix was made."""
+    """Whether the work suffices for all n · m scores, as matrix products or as products of single numbers and their
+    sums, though no such matrix was made."""
     q, k = seen.args[:2]
-    return not square_made(seen) and seen.flops >= 2 * q.numel() * k.shape[-2]
+    return not square_made(seen) and max(seen.flops, seen.elementwise) >= 2 * q.numel() * k.shape[-2]
 
 
 def scores_of_all_pairs(seen: Observation) -> bool:
@@ -190,6 +191,7 @@ def long_sequence(n: int, d: int, d_v: int, slots: int, cost: str, **reads: int)
     """slots: how many scores any right way may need in all, far fewer than n²."""
     sizes = ", ".join(f"{name} = {size}" for name, size in {"n": n, **reads}.items())
     limits = {"max_flops": 2 * slots * (d + d_v), "max_elements": slots * max(d, d_v)}
+    limits["max_elementwise"] = 5 * limits["max_elements"]
     return random_case(f"{sizes}: counted, O({cost})", n=n, d=d, d_v=d_v, **reads, **limits)
 
 

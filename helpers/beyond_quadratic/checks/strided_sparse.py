@@ -291,6 +291,7 @@ gathered_attention = Check(
             label="n = 300, m = 350, c = 8: counted, O(n c d)",
             max_flops=2 * 2 * 300 * 8 * 7,
             max_elements=2 * 300 * 8 * 4,
+            max_elementwise=5 * 2 * 300 * 8 * 4,
         ),
         with_a_token_of_zeros(listed_keys(8, 5, 3, 4, 2, label="more queries than keys")),
         listed_keys(4, 7, 1, 3, 2, label="one slot for each query"),
