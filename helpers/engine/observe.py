@@ -54,9 +54,10 @@ EARLIER = PreviousOutputs()
 VECTOR_PRODUCTS = ("mv", "addmv", "dot", "vdot")  # which PyTorch's own counter leaves out
 MATRIX_PRODUCTS = ("mm", "addmm", "bmm", "baddbmm")
 MOVES = frozenset(  # what copies, lays out or fills numbers, and computes none
-    "cat stack clone copy_ _to_copy contiguous repeat roll flip constant_pad_nd index index_select gather take masked_select"
-    " index_put_ index_copy_ index_fill_ scatter_ slice_scatter select_scatter fill_ zero_ arange zeros ones full empty"
-    " zeros_like ones_like full_like empty_like new_zeros new_ones new_full new_empty empty_strided nonzero".split()
+    "cat stack clone copy_ _to_copy contiguous repeat roll flip constant_pad_nd index index_select gather take"
+    " masked_select index_put_ index_copy_ index_fill_ scatter_ slice_scatter select_scatter fill_ zero_ arange zeros"
+    " ones full empty zeros_like ones_like full_like empty_like new_zeros new_ones new_full new_empty empty_strided"
+    " nonzero".split()
 )
 
 

@@ -182,8 +182,8 @@ words"""
     ("gradients", 5),
 ])  # fmt: skip # a drawn table
 def test_what_a_students_kernel_says_of_the_way_back_is_not_believed_in_any_form(field, value):
-    said = {"output": 1, "error": None, "operations": {}, "flops": 0, "largest": 0, "living": 0, "elementwise": 0, "keeps": 0,
-            "modified": (), "gradients": (torch.ones(2),),
+    said = {"output": 1, "error": None, "operations": {}, "flops": 0, "largest": 0, "living": 0, "keeps": 0,
+            "elementwise": 0, "modified": (), "gradients": (torch.ones(2),),
             "forbidden": (), "saved": 0, "backward_operations": {}, "backward_flops": 0, "backward_largest": 0,
             "backward_error": None}  # fmt: skip # a drawn table
     assert observation((torch.ones(2),), {}, said).error is None
