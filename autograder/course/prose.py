@@ -18,6 +18,7 @@ PATTERNS = {
     rf"\b(?:{VERBS})is(?:e[ds]?|ers?|ing|ations?)\b": "American spelling has -ize",
     r"\b(?:behavi|col|fav|hon|neighb)our\w*|\bcent(?:re[ds]?)\b|\bgrey\b": "American spelling: color, center, gray",
     r"\bin \d+\.\d+ alone\b|\bfor [^.,;]{1,30} alone\b": "English says `only in 2.5`",
+    r"\d %(?=[ .,;:)|]|$)": "write 5%, without a space",
     r"\b[Ww]hat ha(?:s|ve) [^.?]{1,60} to do with\b": "English says `what does … have to do with …`",
     r"\b(?:[kMG]?B|FLOPs|bytes|numbers|elements) an? (?:token|row|head|query|key|layer|step|sequence)\b": "say `per`",
 }

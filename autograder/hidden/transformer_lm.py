@@ -40,7 +40,7 @@ layer_norm = [
     normed_rows("4 sequences of 2 tokens, d = 7", 4, 2, 7),
     normed_rows("ε = 2", 6, 3, eps=2.0, scale=0.7),
     normed_rows("three batch axes, d = 4", 3, 1, 2, 4),
-    normed_rows("rows near −300", 9, 5, centre=-300.0, scale=1.0),
+    normed_rows("rows near −300", 9, 12, centre=-300.0, scale=1.0),
     normed_rows("equal features, d = 3", 2, 3, scale=0.0, centre=-1.0, gradient=True),
 ]
 rms_norm = [
@@ -58,7 +58,7 @@ feed_forward = {
     for part in ("feed_forward", "swiglu")
 }
 feed_forward["swiglu"] += [
-    random_case(batch=(2,), d=6, d_ff=3, scale=50.0, dtype=torch.float64, label="large numbers"),
+    random_case(batch=(2,), d=6, d_ff=24, scale=50.0, dtype=torch.float64, label="large numbers"),
     far_gates("gates far from 0, d_ff = 5", 2, 2, d=3, d_ff=5),
 ]
 residual = [

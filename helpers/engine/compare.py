@@ -58,6 +58,9 @@ def in_float64(leaf: Any) -> Any:
     return leaf.to(torch.float64) if isinstance(leaf, Tensor) and leaf.is_floating_point() else leaf
 
 
+RETURNS_NOTHING = "Your function returns nothing. Is there a `return`?"
+
+
 class Message(str):
     """What a check says of an answer in its own words, as part of the output: on a card it stands as it is."""
 
@@ -106,7 +109,7 @@ def difference(
 
     names: of the values, where several are expected."""
     if got is None:
-        return "Your function returns nothing. Is there a `return`?"
+        return RETURNS_NOTHING
     if isinstance(expected, (tuple, list)):
         return _sequence_difference(got, expected, within, names)
     if isinstance(expected, dict):
@@ -140,7 +143,7 @@ def _wrapped(got: Any, expected: Any) -> str:
 def not_the_answer(got: Any, expected: Any, within: tuple[float, float]) -> str:
     """One sentence about a wrong choice, which doesn't tell the right one."""
     if got is None:
-        return "Your function returns nothing. Is there a `return`?"
+        return RETURNS_NOTHING
     if isinstance(expected, (tuple, list)) and isinstance(got, (tuple, list)) and len(got) == len(expected):
         wrong = [str(i) for i, (g, e) in enumerate(zip(got, expected, strict=True), start=1) if not agree(g, e, within)]
         return (
@@ -161,7 +164,10 @@ def _sequence_difference(got: Any, expected: Any, within: tuple[float, float], n
     if not isinstance(got, (tuple, list)):
         return f"Your function returns {_kind(got)}, and {len(expected)} values are expected."
     if len(got) != len(expected):
-        return f"Your function returns {len(got)} values, and {len(expected)} are expected."
+        words = f"Your function returns {len(got)} value{'s' * (len(got) != 1)}, and {len(expected)} are expected."
+        if 0 < len(got) < len(expected) and agree([*got], [*expected[: len(got)]], within):
+            words += " As far as they go they are right: does a loop end too early?"
+        return words
     right = [agree(g, e, within) for g, e in zip(got, expected, strict=True)]
     if all(right):
         return ""
@@ -172,7 +178,18 @@ def _sequence_difference(got: Any, expected: Any, within: tuple[float, float], n
     if isinstance(got[first], Message):
         return words
     well = [names[i] if named else f"{i + 1}" for i, is_right in enumerate(right) if is_right]
+    place = _place_of(got[first], expected, first, within)
+    if place is not None:
+        other = names[place] if named else f"value {place + 1}"
+        words = f"That is what {other} should be. Is the order another one? {words}"
     return f"{_right_ones(well, named)}{called}: {words}"
+
+
+def _place_of(got: Any, expected: Sequence, first: int, within: tuple[float, float]) -> int | None:
+    """Where else a value that is off would be right."""
+    tells = isinstance(got, Tensor) and got.dtype != torch.bool and got.numel() > 1
+    others = (place for place, one in enumerate(expected) if place != first and agree(got, one, within))
+    return next(others, None) if tells else None
 
 
 def _right_ones(which: Sequence[str], named: bool) -> str:

@@ -12,13 +12,22 @@ from torch.utils._pytree import tree_leaves
 from .anti_gaming import same
 from .axes import axes_of
 from .case_result import CaseResult
-from .compare import TOLERANCE, agree
+from .compare import TOLERANCE, agree, is_number, tolerance
+from .on_the_way import on_the_way, sums_to_1
 
 SAME = "Your function gives the same numbers whatever it is given. Are they written in, those of an example?"
-EMPTY = "Your output is {} everywhere. Is it made, and then not filled in?"
+EMPTY = "What is off is {} everywhere. Is it made, and then not filled in?"
 ONE_OF = "What you return is right, but it is only {} of {}."
 GIVEN = "Your function returns `{}` as it came in."
 REST = "Where your output is off it is 0, and the rest is right. Is that part never filled in?"
+ROUNDED = (
+    "Your output is right to about seven digits only, where the inputs have sixteen: on the way it is in float32. "
+    "`torch.zeros(…)`, `torch.tensor(0.5)` and `.float()` make that of float64; `dtype=x.dtype` keeps what comes."
+)
+SHARES = (
+    "What you return sums to 1 along its last axis, as weights do, and what is expected doesn't. Is the softmax your "
+    "last step, where it should come before another one?"
+)
 STACK = "The {} that you return holds the right numbers: `torch.{}`{} makes one tensor of it."
 PART = {
     ("alone", 0): "What you return is right, but it is only the first {}. Is a `return` inside a loop?",
@@ -43,14 +52,19 @@ def half_done(check: Any, trials: list[CaseResult], failed: list[CaseResult]) ->
     every = [pair for some in pairs for pair in some]
     if len(ended) < len(failed):  # some calls stopped: then outputs are evidence of one kind alone
         return _part(check, every) if len(ended) > 1 else ""
+    seen_first = [pair for pair in every if not pair[2].hidden][:1]
     return (
         _empty(trials, every)
         or SAME * _is_written_in(check, trials)
         or _given(check, failed)
         or _part(check, every)
         or _one_value(check, failed)
-        or REST * all(_is_rest_zero(check, *pair) for pair in every)
+        or REST * (len(every) > 1 and all(_is_rest_zero(check, *pair) for pair in every))
+        or ROUNDED * all(_is_rounded(check, *pair) for pair in every)
         or _unjoined(check, every)
+        or on_the_way(check, every)
+        or SHARES * _are_shares(every)
+        or _part(check, seen_first) * _is_large(seen_first)
     )
 
 
@@ -63,6 +77,9 @@ def _is_dense(leaf: Any) -> bool:
 def _wrong_pairs(check: Any, trial: CaseResult) -> Iterator[tuple[Any, Any, CaseResult]]:
     """(yours, expected, case) of the parts of an output that are off; of an output of another form, of all of it."""
     got, want = trial.seen.output, trial.expected
+    if isinstance(got, dict) and isinstance(want, dict) and got.keys() == want.keys():
+        rows = [key for key in want if key not in getattr(check, "follows", ())]  # a sum of others is no row of its own
+        got, want = (tuple(tree_leaves([one[row] for row in rows])) for one in (got, want))
     alike = isinstance(got, (tuple, list)) and isinstance(want, (tuple, list)) and len(got) == len(want)
     for mine, right in zip(got, want, strict=True) if alike else ((got, want),):
         if not check.agrees(mine, right, trial.seen.args):
@@ -83,11 +100,15 @@ def _number(leaf: Any) -> Any:
 
 
 def _empty(trials: list[CaseResult], pairs: list[tuple]) -> str:
-    """All outputs hold zeros alone, and none should."""
+    """All outputs hold zeros alone, or nothing but NaN, and none should. (Of several, it is those that are off.)"""
     leaves = [(trial.seen.output, trial.expected) for trial in trials]
     if not all(isinstance(one, Tensor) for pair in leaves for one in pair):
+        leaves = [pair[:2] for pair in pairs]
+    if not all(map(_has_shape, (*pairs, *leaves))):
         return ""
-    if any(bool(got.any()) or not bool(want.any()) for got, want in leaves) or not all(map(_has_shape, pairs)):
+    if all(bool(got.isnan().all()) for got, _ in leaves) and not any(bool(want.isnan().any()) for _, want in leaves):
+        return EMPTY.format("NaN")
+    if any(bool(got.any()) or not bool(want.any()) for got, want in leaves):
         return ""
     return EMPTY.format("False" if leaves[0][0].dtype == torch.bool else "0")
 
@@ -162,10 +183,34 @@ def _tells(want: Tensor, which: int, axis: int) -> bool:
 
 def _is_rest_zero(check: Any, got: Any, want: Any, trial: CaseResult) -> bool:
     """Whether numbers are right, some of them not 0, or 0 where they should not be."""
+    if is_number(got) and isinstance(trial.expected, dict):
+        return got == 0
     if not _has_shape((got, want)) or got.dtype == torch.bool:
         return False
     filled = torch.where(got == 0, want, got)
-    return bool(got.any()) and _nearly(check, filled, want, trial)
+    return bool(got.any()) and _nearly(check, filled, want, trial) and not _nearly(check, got, want, trial)
+
+
+def _is_rounded(check: Any, got: Any, want: Any, trial: CaseResult) -> bool:
+    """Whether float32 alone stands between an output and the right one, in float64."""
+    precise = tolerance(trial.seen.args) == TOLERANCE[torch.float64]
+    return _has_shape((got, want)) and precise and _nearly(check, got, want, trial)
+
+
+def _is_large(pairs: list[tuple]) -> bool:
+    """Whether one output alone would hardly be right in part by chance."""
+    return bool(pairs) and isinstance(pairs[0][1], Tensor) and pairs[0][1].numel() > 3
+
+
+def _are_shares(pairs: list[tuple]) -> bool:
+    """Whether outputs are made of weights, where others are expected than weights. (A single number tells nothing.)"""
+    tables = [(got, want) for got, want, _ in pairs if all(map(_is_table, (got, want)))]
+    alike = bool(tables) and all(_is_table(x) or isinstance(x, Tensor) for pair in pairs for x in pair[:2])
+    return alike and all(sums_to_1(got) and not sums_to_1(want) for got, want in tables)
+
+
+def _is_table(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.is_floating_point() and x.numel() > 0 and x.dim() > 0 and x.shape[-1] > 1
 
 
 def _rest(x: Tensor, axis: int, which: int) -> Tensor:

@@ -5,7 +5,7 @@ from typing import Any
 
 from .case_result import CaseResult
 from .check import Check
-from .compare import agree, in_words, is_number
+from .compare import RETURNS_NOTHING, agree, in_words, is_number
 from .observe import Observation
 from .score import Item
 
@@ -27,6 +27,8 @@ class Table(Check):
 
     def difference(self, seen: Observation, expected: dict) -> str:
         """The first row that is off, and how."""
+        if seen.output is None:
+            return RETURNS_NOTHING
         if not isinstance(seen.output, dict):
             return f"Your function returns a {type(seen.output).__name__}, and a dict is expected."
         return next((note for row in expected if (note := self._off(row, seen, expected))), "")

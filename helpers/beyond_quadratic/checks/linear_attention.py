@@ -339,6 +339,7 @@ recurrent_linear_attention = Check(
 # ------------------------------------------------------------------------------------------------------------ in chunks
 
 
+@composable
 def loop(
     mask: Callable = torch.tril, divide: Callable = torch.div, join: Callable = torch.add, carried: Callable = as_it_is
 ) -> Callable:

@@ -155,8 +155,8 @@ local_attention = Check(
         *slips(local, Slots.zeros_taken, Slots.axis_from_front, Slots.by_width_of_values, Slots.one_batch_axis),
         *slips(local, Slots.finite_number, recognise=hidden_too_softly(reference)),
         *slips(local, Slots.out_of_range, recognise=overflowed),
-        *slips(local, Softmax.one_maximum),
-        *slips(under_band, Scale.none, Mask.after_softmax, Mask.almost_zero),
+        *slips(local, Softmax.one_maximum, Scale.none),
+        *slips(under_band, Mask.after_softmax, Mask.almost_zero),
         # the price
         all_pairs=Wrong(under_band(), cost=scores_of_all_pairs),
         table_of_all_pairs=Wrong(gathered(lambda n, w: slots_of(sparse.band(n, w), 2 * w + 1)), cost=square_made),

@@ -13,6 +13,7 @@ from helpers.engine.answers.steps import attention
 from helpers.engine.cases import Case, explicit_case, normal, random_case, whole
 from helpers.engine.check import Check
 from helpers.engine.observe import Observation
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 
 from ..low_rank import low_rank_attention as reference
@@ -21,6 +22,7 @@ from .sparse import Slots, all_pairs_scored, ready_made, square_made
 __all__ = ["low_rank_attention"]
 
 
+@composable
 def summary(
     keys: Callable = lambda k, e, f: e @ k,
     values: Callable = lambda v, e, f: f @ v,
@@ -137,6 +139,7 @@ low_rank_attention = Check(
         by_root_of_r=summary(scale=lambda products, sizes: products / math.sqrt(products.shape[-1])),
         rows_sum_to_1=summary(lambda k, e, f: to_sum_1(e) @ k, lambda v, e, f: to_sum_1(f) @ v),
         rows_of_e_sum_to_1=summary(lambda k, e, f: to_sum_1(e) @ k),
+        first_r_only=summary(lambda k, e, f: k[..., : len(e), :], lambda v, e, f: v[..., : len(f), :]),
         softmax_on_e_and_f=summary(lambda k, e, f: e.softmax(-1) @ k, lambda v, e, f: f.softmax(-1) @ v),
         mixed_by_a_reshape=summary(lambda k, e, f: mixed_by_a_reshape(e, k), lambda v, e, f: mixed_by_a_reshape(f, v)),
     ),

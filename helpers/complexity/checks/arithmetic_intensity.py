@@ -6,6 +6,7 @@ from helpers.engine.answers.common_misconceptions import EXACT
 from helpers.engine.cases import explicit_case
 from helpers.engine.check import Check
 from helpers.engine.compare import agree
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import costs
@@ -13,6 +14,7 @@ from .. import costs
 __all__ = ["arithmetic_intensity"]
 
 
+@composable
 def intensity(size=lambda dtype: dtype.itemsize, flops=2.0):
     return lambda n, m, k, dtype: flops * n * m * k / ((n * m + m * k + n * k) * size(dtype))
 

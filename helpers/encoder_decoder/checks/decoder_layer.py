@@ -6,6 +6,7 @@ from torch import Generator, Tensor, nn
 from helpers.engine.answers.common_misconceptions import visible_mask
 from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 from helpers.multi_head.heads import MultiHeadAttention
 
@@ -57,6 +58,7 @@ def _decoder(label: str, *, b: int, n: int, m: int, d: int, h: int, d_ff: int, m
     return explicit_case(label, (d, h, d_ff, ALL), weights, *tokens, RandomArg(draw), dtype == torch.float64)
 
 
+@composable
 def decoder(order=("own", "cross", "feed"), norms=(1, 2, 3), **changed) -> type[nn.Module]:
     """The decoder's layer with these steps changed."""
     steps = Sublayers(order, norms, **changed)

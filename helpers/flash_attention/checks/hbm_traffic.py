@@ -7,6 +7,7 @@ from fractions import Fraction
 from helpers.engine.answers.common_misconceptions import EXACT, WHOLE, comes_as_float
 from helpers.engine.cases import random_case
 from helpers.engine.check import Check, CheckGroup
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import wrong_answers
 
 from .. import traffic as reference
@@ -40,6 +41,7 @@ standard_traffic = Check(
 )
 
 
+@composable
 def moved(
     elements: Callable = lambda n, d, passes, rows: 2 * n * d + n + passes * 2 * n * d,
     rows: Callable = lambda d, on_chip, itemsize: on_chip // (4 * d * itemsize),  # of a tile

@@ -9,6 +9,7 @@ from torch import Tensor
 from helpers.engine.cases import Case, RandomArg, explicit_case, random_case
 from helpers.engine.check import Check
 from helpers.engine.observe import Observation
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import online
@@ -59,6 +60,7 @@ def right_share(lse_a, lse_b) -> Tensor:
     return torch.where(lse_a == lse_b, 0.5, torch.sigmoid(lse_a - lse_b))
 
 
+@composable
 def merged(share: Callable = right_share, lse: Callable = torch.logaddexp) -> Callable:
     """Both from (lse_a, lse_b). share: what a gets of 1."""
 

@@ -195,6 +195,7 @@ online_softmax = Check(
         maximum_from_0=online_pass(start=lambda x: torch.zeros_like(x[..., 0])),
         maximum_of_last=online_pass(largest=lambda old, part: part.amax(-1)),
         last_block_only=online_pass(parts=lambda x, block: x.split(block, -1)[-1:]),
+        first_block_only=online_pass(parts=lambda x, block: x.split(block, -1)[:1]),
         short_block_lost=online_pass(parts=lambda x, block: x.split(block, -1)[: x.shape[-1] // block]),
         filled_with_zeros=online_pass(parts=filled_up_with(0.0)),
         one_maximum=online_pass(largest=lambda old, part: torch.maximum(old, part.amax()), shift=not_finite),

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from helpers.engine.answers.common_misconceptions import EXACT, WHOLE, comes_as_float
 from helpers.engine.cases import random_case
 from helpers.engine.check import Check
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import wrong_answers
 
 from .. import decoding_cost as reference
@@ -24,6 +25,7 @@ def both(n: int, d: int) -> tuple[int, int]:
     return with_cache(n, d), without(n, d)
 
 
+@composable
 def counted(cached: Callable = with_cache, plain: Callable = without) -> Callable:
     """The four answers that follow from two costs of a step, in terms of t and d."""
 

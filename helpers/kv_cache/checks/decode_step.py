@@ -182,6 +182,7 @@ decode_step = Check(
             weights=lambda w_q, w_k, w_v, w_o: (w_q, w_k, w_v, torch.eye(len(w_o), dtype=w_o.dtype))
         ),
         appended_afterwards=step(read=lambda keys, values, m: (keys[:, :, :m], values[:, :, :m])),
+        old_never_read=step(read=lambda keys, values, m: (keys[:, :, m:], values[:, :, m:]), shift=lambda n, m: 0),
         new_before_old=step(join=lambda old, new: torch.cat([new, old], dim=2)),
         new_returned_only=step(kept=lambda t, m: t[:, :, m:]),
         new_not_stored=step(kept=lambda t, m: t[:, :, :m]),

@@ -9,6 +9,7 @@ from torch import Generator, Tensor
 from helpers.engine.cases import RandomArg, explicit_case
 from helpers.engine.check import Behaviour, Check
 from helpers.engine.drivers import watch
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 from helpers.transformer_lm.transformer import Config, DecoderLM
 
@@ -88,6 +89,7 @@ def best(logits) -> Tensor:
     return logits[:, -1:].argmax(dim=-1)
 
 
+@composable
 def writing(
     read: Callable = lambda model, prompt: model(prompt, 0, None),
     pick: Callable = best,

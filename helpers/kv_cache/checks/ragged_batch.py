@@ -8,6 +8,7 @@ from torch import Tensor
 from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check, CheckGroup
 from helpers.engine.drivers import call, unpack, watch
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import ragged as reference
@@ -113,6 +114,7 @@ def columns(real, n) -> Tensor:
     return torch.arange(real.shape[1] - n, real.shape[1]).expand(len(real), -1)
 
 
+@composable
 def rows(positions: Callable = places, mask: Callable = right_mask) -> Callable:
     return lambda real, n: (positions(real, n), mask(real, n))
 

@@ -25,6 +25,7 @@ redundant_projections = Check(
     misconceptions=wrong_answers(
         __file__,
         comes_as_float(reference.redundant_projections),
+        necessary_only=lambda n, layers: layers * n,
         necessary_too=lambda n, layers: layers * n * (n + 1) // 2,
         all_in_every_step=lambda n, layers: layers * n * n,
         twice_as_many=lambda n, layers: layers * n * (n - 1),

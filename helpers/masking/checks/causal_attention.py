@@ -97,7 +97,7 @@ causal_attention = Check(
         power_before_division(reference),
         in_single_precision(reference),
         *slips(causal, Scale.none, Scale.by_width, Scale.by_root_of_token_width),
-        *slips(causal, Mask.ignored, Mask.after_softmax, Mask.almost_zero, Mask.plus_infinity),
+        *slips(causal, Mask.ignored, Mask.inverted, Mask.after_softmax, Mask.almost_zero, Mask.plus_infinity),
         *slips(causal, Softmax.over_queries, Softmax.maximum_of_hidden, Softmax.one_maximum),
         own_hidden=causal(visible=lambda n, m: _ones(n, m).tril(m - n - 1)),
         one_too_many=causal(visible=lambda n, m: _ones(n, m).tril(m - n + 1)),

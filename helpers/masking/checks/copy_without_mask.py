@@ -9,6 +9,7 @@ from torch import Generator, Tensor
 from helpers.engine.answers.common_misconceptions import in_single_precision
 from helpers.engine.cases import RandomArg, explicit_case, normal
 from helpers.engine.check import Check
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from ..targets import next_token_loss as reference
@@ -58,6 +59,7 @@ def mean_of_full_means(values, targets) -> Tensor:
     return ((values * kept).sum(-1) / kept.sum(-1).clamp(min=1))[kept.any(-1)].mean()
 
 
+@composable
 def loss(
     values: Callable = _log_softmax, over: Callable = mean, of: Callable = lambda picked: picked
 ) -> Callable[..., Tensor]:
@@ -128,6 +130,7 @@ copy_without_mask = Check(
         one_maximum=loss(shares(torch.max), mean_of_kept),
         one_maximum_logsumexp=loss(logsumexp_by_hand, mean_of_kept),
         no_softmax=loss(lambda logits: logits),
+        one_minus_probability=loss(lambda logits: logits.softmax(-1), of=lambda picked: picked - 1),
         probability=loss(lambda logits: logits.softmax(-1)),
         over_positions=loss(lambda logits: logits.log_softmax(1)),
         no_maximum=loss(shares(lambda logits: 0.0)),

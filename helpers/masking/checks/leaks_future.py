@@ -9,6 +9,8 @@ from torch import Tensor
 from helpers.engine.anti_gaming import shuffled
 from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check
+from helpers.engine.compare import Message
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import leaks, peekers
@@ -32,7 +34,10 @@ def _verdict(detector: Callable, model: Callable, x: Tensor) -> Any:
         for tried in shuffled((model, _reversed, _token_alone))
     }
     if answers[_reversed] == answers[_token_alone]:
-        return f"{answers[model]}, and the same of a reversal as of a model that sees its own token alone"
+        return Message(
+            f"your detector says {answers[model]} here, and gives one answer of a model that reverses the text, which "
+            "leaks, and of one in which each token sees only itself, which doesn't"
+        )
     controls = answers[_reversed] == 1, answers[_token_alone] == 0
     return answers[model] if all(controls) else f"{answers[model]}, and a reversal is cleared"
 
@@ -59,6 +64,7 @@ def _largest(change) -> float:
     return change.abs().max().item()
 
 
+@composable
 def detector(
     cuts: Callable = lambda n: range(1, n),  # the first of the tokens that are changed
     probe: Callable = lambda x, t: _new(x[t:]),  # what comes instead of x[t:]

@@ -9,6 +9,7 @@ from torch import Tensor
 from helpers.engine.answers.common_misconceptions import in_single_precision, visible_mask
 from helpers.engine.cases import explicit_case, normal
 from helpers.engine.check import Check
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from ..masked_attention import mask_then_renormalise as reference
@@ -36,6 +37,7 @@ def _shares(kept, axis=-1) -> Tensor:
     return kept / kept.sum(axis, keepdim=True)
 
 
+@composable
 def pair(
     weights: Callable = lambda scores, mask: _shares(_kept(scores, mask)), lost: Callable = _lost
 ) -> Callable[..., tuple[Tensor, Tensor]]:

@@ -19,10 +19,10 @@ from .masks import _ones
 __all__ = ["mask_zoo"]
 
 COUNTING = (
-    "(?<!cum)sum count_nonzero ^nonzero to_sparse _nnz argwhere bincount unique tolist trace ^mean$ masked_select "
-    "^numel$ ^numpy$ norm ^dot$ ^item$ ^__int__$ ^__bool__$ ^__float__$ ^__index__$"
+    "_local_scalar_dense ^item$ ^tolist$ ^numpy$ ^__int__$ ^__bool__$ ^__float__$ ^__index__$ "
+    "^nonzero to_sparse _nnz argwhere unique bincount masked_select"
 ).split()
-"""What adds a mask up or reads it: out of bounds. (`cumsum` numbers the documents, and leaves a tensor.)"""
+"""What makes a number of Python's from a tensor's values, as such or as a shape: out of bounds."""
 
 WHOLE = Property(
     "a whole number of pairs, as int",

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from helpers.engine.cases import RandomArg, explicit_case
 from helpers.engine.check import Check, Property
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from ..targets import shift_targets as reference
@@ -53,6 +54,7 @@ def rolled(by: int) -> Callable[..., Tensor]:
     return lambda *args: _inputs(*args).roll(by, dims=1)
 
 
+@composable
 def pair(wanted: Callable = _wanted, inputs: Callable = _inputs) -> Callable[..., tuple[Tensor, Tensor]]:
     """The answer with other inputs or targets."""
     return lambda *args: (inputs(*args), wanted(*args))

@@ -8,6 +8,7 @@ from torch import Tensor
 from helpers.engine.cases import random_case
 from helpers.engine.check import Check
 from helpers.engine.requirements import Behaviour
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from ..alibi_bias import alibi_bias as reference
@@ -31,6 +32,7 @@ def _none(n) -> Tensor:
     return torch.zeros(n, n, dtype=torch.bool)
 
 
+@composable
 def bias(
     slopes: Callable = _slopes, distance: Callable = _distance, hidden: Callable = _later
 ) -> Callable[..., Tensor]:

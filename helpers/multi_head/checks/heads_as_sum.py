@@ -10,6 +10,7 @@ from helpers.engine.cases import Case, explicit_case, normal
 from helpers.engine.check import Check
 from helpers.engine.compare import agree, tolerance
 from helpers.engine.observe import Observation
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from ..heads import heads_as_sum as reference
@@ -26,6 +27,7 @@ def _blocks(w_o, h, d_h) -> Tensor:
     return w_o.unflatten(0, (h, -1))
 
 
+@composable
 def parts(
     blocks: Callable = _blocks,
     output: Callable = lambda parts, heads, w_o: parts.sum(dim=1),

@@ -328,6 +328,7 @@ MultiHeadAttention = Check(
         Softmax.clamped.made(layer, recognise=off_as(*CLAMPED)),
         *slips(layer, Mask.visible_raised, Sources.memory_ignored, Sources.values_from_x),
         # what is kept from an earlier call
+        one_head=layer(split=lambda t, sizes, n: t[:, None], **Scale.by_root_of_token_width.steps),
         kv_kept=Wrong(KEEPS_KEYS_AND_VALUES, variants=(KEEPS_KEYS_AND_VALUES,)),
         mask_kept=layer(given=mask_kept),
         mask_kept_for_its_shape=layer(given=mask_kept_for_its_shape),

@@ -103,6 +103,7 @@ multi_head_loop = Check(
         *slips(loop, Softmax.clamped, Softmax.over_queries, Mask.visible_raised, Mask.plus_infinity),
         *slips(loop, Sources.memory_ignored, Sources.values_from_x, Sources.memory_cut_off),
         in_single_precision(reference),
+        first_head_only=loop(merge=lambda heads: torch.cat([heads[0], *(0 * head for head in heads[1:])], dim=-1)),
         by_root_of_d_over_h=loop(scale=lambda products, sizes: products / math.sqrt(sizes.d // sizes.h)),
         mask_turned=loop(seen_by=lambda mask, i: mask if i % 2 == 0 else ~mask),
         first_heads_weights=loop(of_head=lambda w, i: w[0]),

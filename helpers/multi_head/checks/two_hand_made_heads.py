@@ -8,6 +8,7 @@ from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check, CheckGroup
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import induction
@@ -143,6 +144,7 @@ def _kept(w, eye, v) -> Tensor:
     return w
 
 
+@composable
 def previous(shift: int = -1, w_q=_kept, w_k=_kept, w_v=_kept, w_o=_kept) -> Callable[..., tuple[Tensor, ...]]:
     """Such a head with some matrices changed: `w_v=…` of what it was, the identity (d, d) and v."""
 

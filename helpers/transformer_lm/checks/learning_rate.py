@@ -4,6 +4,7 @@ import math
 
 from helpers.engine.cases import Case, explicit_case
 from helpers.engine.check import Check
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import training as reference
@@ -23,6 +24,7 @@ def _progress(step, steps, warm_up):
     return (step - warm_up) / (steps - warm_up)
 
 
+@composable
 def rate(early=_rising, late=_cosine, progress=_progress):
     """The schedule with early(step, warm_up, peak, floor), late(progress, peak, floor) or the progress changed."""
     return lambda step, steps, warm_up, peak, floor: (
@@ -69,6 +71,7 @@ learning_rate = Check(
         ),
         no_decay=rate(late=lambda progress, peak, floor: peak),
         straight_line=rate(late=lambda progress, peak, floor: peak + (floor - peak) * progress),
+        straight_to_0=rate(late=lambda progress, peak, floor: peak * (1 - progress)),
         down_to_0=rate(late=lambda progress, peak, floor: _cosine(progress, peak, 0.0)),
         floor_on_top=rate(late=lambda progress, peak, floor: floor + _cosine(progress, peak, 0.0)),
         whole_cosine=rate(progress=lambda step, steps, warm_up: 2 * _progress(step, steps, warm_up)),

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import wrong_answers
 
 from .. import masked_lm as reference
@@ -52,6 +53,7 @@ def nothing(real, chance):
 ASKED, HIDDEN, REPLACED = below(0.15), below(0.12), below(0.135)
 
 
+@composable
 def objective(asked=ASKED, hidden=HIDDEN, replaced=REPLACED, targets=told_by_the_text):
     """A right answer with one thing changed: functions of (real, chance), and targets of (asked, tokens, inputs)."""
 

@@ -7,6 +7,7 @@ import torch
 from helpers.engine.answers.common_misconceptions import in_single_precision
 from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import training as reference
@@ -51,6 +52,7 @@ def _rolled(logits, tokens, lengths):
     return _surprise(logits, tokens.roll(-1, dims=1))[torch.arange(tokens.shape[1]) < lengths[:, None]].mean()
 
 
+@composable
 def loss(kept=_real, reduced=lambda losses: losses.mean(), axis=-1):
     """Of other targets, kept(tokens, lengths), by another measure, or with a softmax along another axis."""
     return lambda logits, tokens, lengths: reduced(_pairs(logits, tokens, axis)[kept(tokens, lengths)])

@@ -5,6 +5,7 @@ import torch
 from helpers.engine.answers.common_misconceptions import in_single_precision
 from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import layers as reference
@@ -29,6 +30,7 @@ def _on_another_axis(seen) -> bool:
     return any(other.shape == right.shape and torch.allclose(other, right, rtol=1e-3, atol=1e-4) for other in turned)
 
 
+@composable
 def stream(step=lambda now, f, first: now + f(now), told=lambda states: states):
     """All states of the stream, by other steps, or told in another way."""
 
