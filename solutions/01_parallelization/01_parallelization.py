@@ -662,7 +662,7 @@ plots.idle_share(pipeline_steps)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# One micro-batch on 16 devices: 94 % idle. To keep 16 devices busy nine tenths of the time you need 135 micro-batches
+# One micro-batch on 16 devices: 94% idle. To keep 16 devices busy nine tenths of the time you need 135 micro-batches
 # ($15/(M + 15) \le 0.1$), and each of them gets small.
 # </details>
 #
@@ -929,7 +929,7 @@ guesses({
 # %% [markdown]
 # ## Where you stand
 #
-# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here
+# What your checks have given since the kernel started. Before you hand in, restart the kernel, run all cells, and look here
 # once more.
 
 # %%

@@ -49,7 +49,7 @@ setup()
 # the largest score first, and the largest exponential is $e^0 = 1$.
 #
 # **By hand.** Scores 2, 1, 0. Subtract 2: 0, −1, −2. Exponentials: 1, 0.37, 0.14, with sum 1.50. Shares: 0.67, 0.24,
-# 0.09. One more point of score makes a share $e \approx 2.7$ times larger than its neighbor's.
+# 0.09. One more point of score makes a share $e \approx 2.7$ times as large as its neighbor's.
 #
 # Write it yourself, without `torch.softmax` and its relatives, and make it right for *all* finite scores.
 
@@ -85,7 +85,7 @@ def softmax(x: Float[Tensor, "*shape"], dim: int) -> Float[Tensor, "*shape"]:
 # </details>
 # <details><summary>What exactly is checked</summary>
 #
-# - Any shape and any `dim`. Scores reach a million in size, and rows may lie far apart.
+# - Any shape and any `dim`. Scores reach ±1,000,000, and rows may lie far apart.
 # - float32, float64 and float16 (rows of up to 100 scores).
 # - No PyTorch function with *softmax* or *softmin* in its name, such as `F.log_softmax`. `torch.logsumexp` is fine.
 # </details>
@@ -185,8 +185,8 @@ check.attention_weights(attention_weights, points=1, cases=hidden.attention_weig
 # **By hand.** Weights 0.67, 0.09, 0.24 and values 10, 20, 30: the output is 6.7 + 1.8 + 7.2 = 15.7. It always lies
 # between the smallest and the largest value.
 #
-# Values are usually vectors. Then the output always lies in the **hull** of the values, pulled toward those with large
-# weights:
+# Values are usually vectors. Then the output always lies inside the shape that the values span (their convex hull),
+# pulled toward those with large weights:
 
 # %%
 plots.mixed_values(weights=[0.67, 0.09, 0.24], values=[(1, 1), (4, 5), (6, 1)])
@@ -322,10 +322,6 @@ def scaled_dot_product_attention(
 #
 # `k.T` reverses <i>all</i> axes. You want to swap only the last two.
 # </details>
-# <details><summary>If you see "The size of tensor a must match …"</summary>
-#
-# Print the three shapes. With n ≠ m only one way round fits; that is why the check uses n ≠ m.
-# </details>
 # <details><summary>Hint 3: in words</summary>
 #
 #     scores  = queries times transposed keys, divided by the root of the width
@@ -366,7 +362,7 @@ plots.attention_map(torch.softmax((x @ w_q) @ (x @ w_k).T / math.sqrt(d), dim=-1
 # %% [markdown]
 # ## 2.6 How far scores spread  ●●○ · 15 min · 1 point
 #
-# Why divide by $\sqrt{d_k}$, and not by $d_k$, or not at all? The argument is a footnote in the paper (Vaswani et al.,
+# Why divide by $\sqrt{d_k}$? The argument is a footnote in the paper (Vaswani et al.,
 # 2017, footnote 4). Take queries and keys of width $d$ whose entries are independent, with mean 0 and variance
 # $\sigma^2$. Their dot product is a sum of $d$ terms $q_i k_i$.
 #
@@ -376,7 +372,7 @@ plots.attention_map(torch.softmax((x @ w_q) @ (x @ w_k).T / math.sqrt(d), dim=-1
 # - Variances of independent terms add up.
 # - Dividing a random number by $c$ divides its variance by $c^2$.
 #
-# Return three numbers as formulas in $d$ and $\sigma$: the mean of $q \cdot k$, its variance, and the variance of
+# Return three formulas in $d$ and $\sigma$: the mean of $q \cdot k$, its variance, and the variance of
 # $q \cdot k / \sqrt d$.
 #
 # **Check by hand:** with σ = 1 and d = 64, two thirds of all dot products lie within ±8 (one standard deviation).
@@ -465,12 +461,13 @@ check.two_word_example(two_word_example, points=1, cases=hidden.two_word_example
 # %% [markdown]
 # ## 2.8 Make attention choose  ●●○ · 15 min · 2 points
 #
-# Attention is soft, but it can be made to choose as sharply as you like. Here you write no attention at all. You choose
-# the **vectors**: $n$ queries, $n$ keys and $n$ values of width $d \ge n$, so that query $i$ gets value $i$, for every
-# $i$. All values must differ, otherwise there is nothing to choose.
+# Attention is soft, but it can be made to choose as sharply as you like. Here you choose the **vectors** for attention
+# without the $1/\sqrt d$: $n$ queries, $n$ keys and $n$ different values of width $d \ge n$, so that query $i$ gets value
+# $i$, for every $i$.
 #
 # **By hand.** If the right key scores 10 and three others score 0, the right one gets $e^{10}/(e^{10} + 3) = 0.99986$.
-# (And with ninety-nine others?) If it scores 1, it gets $e/(e + 3) = 0.48$.
+# Among ninety-nine others it
+# would get 0.9955. If it scores 1 among three, it gets $e/(e + 3) = 0.48$.
 
 # %% nbgrader={"grade": false, "grade_id": "select_one_value", "locked": false, "schema_version": 3, "solution": true}
 def select_one_value(
@@ -541,7 +538,7 @@ check.select_one_value(select_one_value, points=2, cases=hidden.select_one_value
 # **(a)** Given two different keys, find a query, not zero, that gives both the weight ½.
 #
 # **(b)** Given $n$ orthonormal keys (length 1, at right angles), find a query that gives ½ to key $a$, ½ to key $b$ and
-# next to nothing to the others.
+# next to nothing to the others, in attention without the $1/\sqrt d$.
 #
 # Equal weights mean equal scores: $q \cdot k_1 = q \cdot k_2$, in other words $q \cdot (k_1 - k_2) = 0$.
 #
@@ -611,7 +608,7 @@ check.equal_attention(query_between, query_for_pair, points=2, cases=hidden.equa
 # ## 2.10 Six ways to score  ●●○ · 25 min · 3 points
 #
 # The dot product is one way to compare a query with a key, and others came before it. (A side road: nothing later in
-# the course needs it.) Write all six for $n$ queries and $m$ keys in one call. Entry $(i, j)$ of the result is query
+# the course needs it.) Each of the six takes $n$ queries and $m$ keys. Entry $(i, j)$ of its result is query
 # $i$ against key $j$: raw scores, no softmax yet.
 #
 # - **Cosine** (content-based): $\dfrac{q \cdot k}{\lVert q \rVert\,\lVert k \rVert}$. Only the direction counts.
@@ -620,7 +617,7 @@ check.equal_attention(query_between, query_for_pair, points=2, cases=hidden.equa
 # - **Location-based:** $q W$, with a column of $W$ for each of $m$ positions. The query names positions and ignores the
 #   keys.
 # - **General:** $q\, W k^\top$. A learned way to compare; widths may differ.
-# - **Dot product:** $q \cdot k$. The cheapest: one matrix product.
+# - **Dot product:** $q \cdot k$. The cheapest way to compare: one matrix product, nothing to learn.
 # - **Scaled dot product:** $q \cdot k / \sqrt d$. The same, rescaled so that the spread doesn't depend on $d$.
 #
 # (Cosine: Graves et al., 2014, section 3.3.1. Additive: Bahdanau et al., 2015, section 3.1. Location-based, general,
@@ -684,7 +681,7 @@ def scaled_dot_score(q: Float[Tensor, "n d"], k: Float[Tensor, "m d"]) -> Float[
 # %% [markdown]
 # <details><summary>Hint 1: all pairs of rows</summary>
 #
-# A sum over pairs that is no matrix product needs a shape with both axes: `(n, 1, a) + (1, m, a)` is `(n, m, a)`.
+# A sum over pairs that isn't a matrix product needs a shape with both axes: `(n, 1, a) + (1, m, a)` is `(n, m, a)`.
 # </details>
 # <details><summary>Hint 2: the norms of the rows</summary>
 #
@@ -727,16 +724,15 @@ plots.score_maps({
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# Flat: the cosine, whose scores spread by about 0.2. Nearly black and white: the dot product, the general and the
-# additive score, which spread by 4 to 6. The scaled dot product and the location-based score, with a spread near 1, lie
-# between. The softmax sees differences of scores, so their size decides, whatever the vectors mean.
+# Flat: the cosine, whose scores spread by about 0.2. The most decided: the dot product, the general and the additive
+# score, which spread by 4 to 6. The scaled dot product and the location-based score, with a spread near 1, lie between. The softmax sees differences of scores, so their size decides, whatever the vectors mean.
 # </details>
 
 # %% [markdown]
 # ## 2.11 When the softmax stops learning  ●●○ · 20 min · 2 points
 #
-# What is wrong with a softmax that has made up its mind? It can no longer learn anything else. Learning needs
-# derivatives, so look at them. Write $y = \operatorname{softmax}(z)$. Output $y_i$ depends on *every* input $z_j$,
+# What is wrong with a softmax that has made up its mind? Learning needs derivatives, so look at
+# them. Write $y = \operatorname{softmax}(z)$. Output $y_i$ depends on *every* input $z_j$,
 # through the sum in the denominator:
 #
 # $$\frac{\partial y_i}{\partial z_j} = y_i (\delta_{ij} - y_j), \qquad J = \operatorname{diag}(y) - y\,y^\top$$
@@ -744,8 +740,9 @@ plots.score_maps({
 # ($\delta_{ij}$ is 1 if $i = j$ and 0 otherwise; $y$ is a column here, so $y\,y^\top$ is the matrix of all products
 # $y_i y_j$.)
 #
-# **By hand.** $z = (0, 0)$, so $y = (½, ½)$. The diagonal is $½ - ¼ = ¼$, the rest $-¼$. A row sums to 0. It must: the
-# outputs always sum to 1, so what one gains the others lose.
+# **By hand.** $z = (0, 0)$, so $y = (½, ½)$. The diagonal is $½ - ¼ = ¼$, the rest $-¼$. A column sums to 0: the
+# outputs always sum to 1, so what one gains the others lose. So does a row: the same number added to all scores changes
+# nothing (2.1).
 #
 # **Watch it.** The scores of 2.1, all multiplied by a factor. Drag it up: what becomes of the derivatives?
 
@@ -906,7 +903,7 @@ plots.permutation_gaps(permutation_gap, {
 # ## 2.13 What it costs in parameters  ●○○ · 10 min · 2 points
 #
 # A layer of self-attention and a dense layer both let every output depend on every input. Take $n$ tokens of width $d$,
-# and a single head without an output projection (unit 04 has more of both). Count what each layer has to learn, and how
+# and a single head without an output projection (unit 04 adds both). Count what each layer has to learn, and how
 # many weights attention has to compute:
 #
 # 1. the learned **weights** of the three projections (each $d \to d$),
@@ -917,7 +914,8 @@ plots.permutation_gaps(permutation_gap, {
 # 5. the learned **biases** of that dense layer.
 #
 # **Check by hand:** $n = 2$, $d = 3$. A projection is *one* layer with 3 outputs, and both tokens go through it in
-# turn: 3 biases, not 6. The dense layer takes both tokens at once: how many outputs does it have?
+# turn: 3 biases, not 6. The dense layer takes both tokens at once: 6 outputs, and a bias
+# each.
 
 # %% nbgrader={"grade": false, "grade_id": "parameter_counts", "locked": false, "schema_version": 3, "solution": true}
 def parameter_counts(n: int, d: int) -> tuple[int, int, int, int, int]:
@@ -953,7 +951,7 @@ check.parameter_counts(parameter_counts, points=2, cases=hidden.parameter_counts
 # disputed (Jain & Wallace, 2019: no; Wiegreffe & Pinter, 2019: not so fast). You can build one of the facts behind it
 # yourself: with more keys than dimensions, many different weights give the *same* output (Brunner et al., 2020).
 #
-# Given weights $\alpha$ and values $V$ with $n \ge d + 2$ rows, find **other** weights $\alpha'$, none negative and
+# Given weights $\alpha$, all above 0, and values $V$ with $n \ge d + 2$ rows, find **other** weights $\alpha'$, none negative and
 # with sum 1, for which $\alpha' V = \alpha V$.
 #
 # Move from $\alpha$ along a direction $z$ that changes neither output nor sum: $z V = 0$ keeps the output,
@@ -989,7 +987,7 @@ def same_output_other_weights(
 # </details>
 # <details><summary>What exactly is checked</summary>
 #
-# - float32. Each given weight is at least 0.001, values are below 10 in size, and some may be equal.
+# - float32. Each given weight is at least 0.001, values lie between −10 and 10, and some may be equal.
 # - The output is the same to within 0.001, the sum is 1 to within 0.0001, and no weight is negative (apart from
 #   rounding, $10^{-6}$).
 # - At least one weight differs by more than 0.0001.
@@ -1072,7 +1070,7 @@ guesses({
 # - **softmax** divides 1 among the scores; only differences count; subtract the maximum.
 # - **Attention** is $\operatorname{softmax}(QK^\top/\sqrt{d_k})\,V$: two matrix products with a softmax in between.
 #   Rows are queries, columns are keys.
-# - $\sqrt{d_k}$, because a dot product of $d$ independent terms has variance $d$, and a saturated softmax has no
+# - $\sqrt{d_k}$, because a dot product of $d$ independent terms of variance 1 has variance $d$, and a saturated softmax has no
 #   gradient.
 # - Attention treats its tokens as a **set**. Order must be added (unit 05) or enforced by a mask (unit 03).
 # - The weights say how an output was mixed, but by themselves not why.
@@ -1090,13 +1088,13 @@ guesses({
 # - Jain & Wallace (2019), *Attention is not Explanation*, and Wiegreffe & Pinter (2019), *Attention is not not
 #   Explanation*: read both, in this order.
 #
-# **Next:** in unit 03 some keys become forbidden. It changes one line of your `scaled_dot_product_attention`, and makes
+# **Next:** in unit 03 some keys become forbidden. That takes one more line in attention, and makes
 # it possible to train on all positions of a text at once. (And a query with *no* key left: what is its softmax?)
 
 # %% [markdown]
 # ## Where you stand
 #
-# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here
+# What your checks have given since the kernel started. Before you hand in, restart the kernel, run all cells, and look here
 # once more.
 
 # %%

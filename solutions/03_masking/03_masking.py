@@ -109,7 +109,7 @@ check.causal_mask(causal_mask, points=1, cases=hidden.causal_mask)
 #
 # ## 3.2 What is it for?  ●○○ · 3 min · 1 point
 #
-# A model that *writes* text produces one token after the other. The future isn't there yet. So why does a causal
+# A model that *writes* text produces one token after another. The future isn't there yet. So why does a causal
 # language model have a mask at all?
 #
 # - **a** It halves the work: only half of the $n^2$ scores are computed.
@@ -141,8 +141,8 @@ check.what_is_it_for(what_is_it_for, points=1, cases=hidden.what_is_it_for)
 # %% [markdown]
 # ## 3.3 A softmax that doesn't see everything  ●●○ · 25 min · 3 points
 #
-# A hidden key must get weight 0, and the others must share the whole 1 among themselves, as if the hidden key did not
-# exist. What must its score be? The softmax takes exponentials, and only one score has the exponential 0:
+# A hidden key must get weight 0, and the others must share 1 among themselves, as if the hidden key did not exist.
+# What must its score be? The softmax takes exponentials, and only one score has an exponential of 0:
 #
 # $$e^{-\infty} = 0$$
 #
@@ -160,8 +160,9 @@ plots.masking_a_row([2.0, 1.0, 3.0, -0.5, 2.5], [True, True, False, True, False]
 # - **A row with nothing allowed.** All exponentials are 0, and 0/0 is NaN. Such rows happen (a sequence that is all
 #   padding, a padded query). Give them weights 0, and keep NaN out of the gradients. It is best if no NaN ever arises.
 #   If you wipe it off afterwards (`nan_to_num`), it matters how the $-\infty$ came in: where it was *filled in*
-#   (`masked_fill`, `torch.where`) the way back ends there; where it was *added*, the NaN comes back in the gradient.
-# - **Half precision.** Old code writes $-10^9$ for $-\infty$. The largest number in float16 is 65,504.
+#   (`masked_fill`, `torch.where`) the backward pass ends there; where it was *added*, the NaN comes back in the gradient.
+# - **Half precision.** Old code writes $-10^9$ for $-\infty$. The largest number in float16 is 65,504, so there
+#   `masked_fill` stops with an error.
 # - **Large scores, on either side of the mask.** A hidden score may be the largest of its row.
 
 # %% nbgrader={"grade": false, "grade_id": "masked_softmax", "locked": false, "schema_version": 3, "solution": true}
@@ -248,7 +249,7 @@ check.why_before_softmax(why_before_softmax, points=1, cases=hidden.why_before_s
 #
 # $$\frac{e^{s_j} / \sum_k e^{s_k}}{\sum_{i \in A} e^{s_i} / \sum_k e^{s_k}} = \frac{e^{s_j}}{\sum_{i \in A} e^{s_i}}$$
 #
-# Show it in code, in this order: the softmax over *all* keys, then the mask. Return the renormalized weights, and for
+# Show it in code: first the softmax over *all* keys, then the mask. Return the renormalized weights, and for
 # each row the **lost** share: the attention that went to hidden keys and was taken away. In floating point this way has
 # a weakness, which you will see in the picture below.
 #
@@ -294,8 +295,8 @@ check.mask_then_renormalise(mask_then_renormalise, points=1, cases=hidden.mask_t
 # %% [markdown]
 # **Measure it.** On paper the two ways are equal. Now let one *hidden* score rise, and watch the error of your function
 # in three kinds of floating-point numbers. **Predict first:** the smallest positive float16 is about
-# $6 \cdot 10^{-8} = e^{-16.6}$. By how much, roughly, must the hidden score lead before float16 has nothing left and
-# gives 0/0?
+# $6 \cdot 10^{-8} = e^{-16.6}$. Smaller ones round to it, or to 0. By how much, roughly, must the hidden score lead before float16
+# has nothing left and gives 0/0?
 
 # %%
 guess_lead = None  # a number
@@ -374,14 +375,9 @@ def causal_attention(
 # n is the length of `q`, m that of `k`: `q.shape[-2]`, `k.shape[-2]`. The mask (n, m) broadcasts over all leading axes.
 # (And `masked_fill` wants True where a key is *hidden*.)
 # </details>
-# <details><summary>If you see NaN in the first row</summary>
+# <details><summary>If you see NaN in some rows</summary>
 #
-# The first query sees nothing: its own token is hidden. Allow j = i.
-# </details>
-# <details><summary>If you see "expected … to have the same dtype"</summary>
-#
-# In half precision, a mask of float32 numbers that is added, or a softmax with `dtype=torch.float32`, gives weights of
-# another dtype than `v`. Use `masked_fill`, or convert the weights back.
+# These queries see nothing. Is the mask upside down (`~`), or a token's own place hidden?
 # </details>
 # <details><summary>What exactly is checked</summary>
 #
@@ -410,13 +406,12 @@ plots.causal_steps(causal_attention, ["The", "cat", "sat", "on", "the", "mat"])
 # ## 3.7 Padding  ●○○ · 10 min · 1 point
 #
 # Texts in a batch have different lengths, but the rows of a tensor must all have the same one. So short texts are
-# filled up with a padding token. It means nothing, and no token may look at it.
+# padded with a special token. It means nothing, and no token may look at it.
 #
 # Make the mask from the lengths. Sequence $b$ has real keys at $0, \dots, \text{lengths}_b - 1$; all other *columns*
 # are hidden, in every row. The rows of padded queries stay as they are: nobody reads their output.
 #
-# Scores of several heads have the shape $(b, h, n, m)$. All heads share one mask: return $(b, 1, n, m)$, with all its
-# $n$ rows, though they are alike.
+# Scores of several heads have the shape $(b, h, n, m)$. All heads share one mask, $(b, 1, n, m)$.
 #
 # **By hand.** Lengths 3 and 1, $m = 4$: every row of the first mask is True, True, True, False; of the second, True,
 # False, False, False.
@@ -498,7 +493,7 @@ plots.padding_and_causal(padding_mask, combine_masks, lengths=[6, 4, 2], n=6)
 # </details>
 #
 # **Look at the last rows** of the square at the bottom right ("both", 2 real tokens). Queries 2 to 5 are padding, and
-# they still see the two real keys. That does no harm, and saves you from empty rows.
+# they still see the two real keys. That does no harm, and leaves no row of theirs empty.
 #
 # ## 3.9 Which positions?  ●○○ · 3 min · 1 point
 #
@@ -518,7 +513,7 @@ def which_positions() -> tuple[int, ...]:
 # %% [markdown]
 # <details><summary>What exactly is checked</summary>
 #
-# - All positions, and no others, in rising order.
+# - All positions, and no others, in increasing order.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "which_positions_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
@@ -531,12 +526,12 @@ check.which_positions(which_positions, points=1, cases=hidden.which_positions)
 # %% [markdown]
 # ## 3.10 Does it peek?  ●●● · 35 min · 4 points
 #
-# A causal model has one property that can be tested without reading its code: **if tokens after position $t$ change,
-# the outputs up to position $t$ stay as they are.** A model that breaks it *leaks*. Leaks are common, hard to see in
+# A causal model has one property that can be tested without reading its code: **if the tokens from position $t$ on
+# change, the outputs before $t$ stay as they are.** A model that breaks it *leaks*. Leaks are common, hard to see in
 # code, and nothing crashes: the loss is merely better than it has any right to be.
 #
 # The pictures show three models from the outside. Row $i$, column $j$: how far output $i$ moves when token $j$ is
-# changed. Color above the orange line is a leak. Which of the three is sound?
+# changed. Color above the orange line is a leak. Only the first is sound.
 
 # %%
 plots.influences({
@@ -569,11 +564,11 @@ my_guess = ""  # for example "AEH"
 
 # %% [markdown]
 # Now the detector. It gets a model as a **black box**, a function from `(n, d)` to `(n, d_out)`, and tokens `x` to try
-# it on. It may call the model as often as it likes, on any text, but can't read its code and has no gradients. It
+# it on. It may call the model as often as it likes, on any text. It
 # answers `True` if the model leaks and `False` if it does not.
 #
-# Replace the future by new tokens of standard deviation 1: the earlier outputs of a sound model then change only by
-# rounding, by **less than $10^{-5}$**. And some leaks are faint: $10^{-4}$, at one position.
+# Replace the future with new tokens of standard deviation 1: the earlier outputs of a sound model then change only by
+# rounding, by **less than $10^{-5}$**, and those of a leaky one by more, if only at one position.
 #
 # **Before you write:** a leak may sit at one position only. In how many places can you cut a text of 9 tokens into past
 # and future?
@@ -629,7 +624,7 @@ def leaks_future(model, x: Float[Tensor, "n d"]) -> bool:
 # - A change of more than $10^{-5}$ is a leak, however large the outputs are. Compare outputs of texts of one length:
 #   other lengths may round differently.
 # - `x` is float32, 1 to 30 tokens. A single token leaves nothing to cut: the models tried on it are sound.
-# - Set no seed: `x` may have been drawn from the very same one.
+# - Don't set a seed: `x` may have been drawn from the very same one.
 # - A model keeps nothing from call to call, leaves its input alone and makes no NaN. Its output may be a view of its
 #   input, and wider or narrower than `x`.
 # - `True` or `False`, as such or as a tensor.
@@ -652,7 +647,8 @@ plots.which_peek(leaks_future, my_guess)
 # same over the features of each token, which is what layer norm does. D has the right mask and the wrong axis: each
 # column is divided among all its queries, so a later query takes weight from an earlier one. E is a clumsy way to write
 # a sum over the past; its rounding noise comes from the future, and no model can learn from that. G adds to every other
-# output the token that follows. I is nearly invisible, and training would find it all the same.
+# output the token that follows. I adds a thousandth of the next token: faint, and training would find it all the same. A and H are
+# sound.
 # </details>
 #
 # ## 3.11 What is to be predicted  ●●○ · 15 min · 2 points
@@ -723,9 +719,8 @@ check.shift_targets(shift_targets, points=2, cases=hidden.shift_targets)
 # %% [markdown]
 # ## 3.12 The model that copies  ●●○ · 20 min · 1 point
 #
-# First the loss. At each position the model gives a logit for every word of the vocabulary; the softmax makes
-# probabilities of them. The loss is the mean of $-\log p(\text{target})$ over all positions whose target is not −100.
-# Write it by hand, without `F.cross_entropy` and its relatives.
+# First the loss. At each position the model gives a logit for every word of the vocabulary; the softmax turns
+# them into probabilities. The loss is the mean of $-\log p(\text{target})$ over all positions whose target is not −100.
 #
 # **By hand.** Two positions count. The targets got probabilities ½ and ¼: the loss is $(0.69 + 1.39)/2 = 1.04$. A model
 # that is always right, and sure of it, has loss 0.
@@ -771,12 +766,12 @@ check.copy_without_mask(next_token_loss, points=1, cases=hidden.copy_without_mas
 
 # %% [markdown]
 # **The experiment.** A tiny Transformer (two layers of attention, width 32) learns sentences such as *the old fox hears
-# a bird .* from a small grammar. Every batch is drawn afresh, so nothing can be learned by heart. We train it twice,
+# a bird .* from a small grammar. Every batch is new, so nothing can be learned by heart. We train it twice,
 # from the same weights, on the same sentences, with this loss (in PyTorch's version). The only difference: the second
 # model has no mask.
 #
 # The grammar leaves some choices to chance: which noun, which verb. So no model that sees only the past can have a loss
-# below the dotted line.
+# below the dotted line, on average over many batches.
 #
 # **Predict first:** which of the two models will end with the lower loss? And which will write the better sentences?
 
@@ -797,7 +792,7 @@ plots.loss_curves(trained)
 # better model.
 # </details>
 #
-# Now let both write. Each gets the start token and adds one word at a time, drawn from its own predictions.
+# Now let both write. Each gets `end` to start from and adds one word at a time, drawn from its own predictions.
 
 # %%
 for name, run in trained.items():
@@ -835,10 +830,10 @@ plots.who_looks_where(trained, "the old fox hears a happy bird .")
 # %% [markdown]
 # ## 3.13 The zoo  ●●○ · 35 min · 3 points
 #
-# (A side road: nothing later needs it.) Every mask in the literature is a condition on $i$ and $j$. Write seven of
-# them. Each function returns **two** things: the boolean mask, and the number of allowed pairs **as a formula** in the
-# sizes. Attention costs one dot product per pair, so these formulas say what a mask could save. The number must be
-# known from the sizes, before there is any mask: don't read it off a tensor.
+# (A detour: nothing later needs it.) Nearly every mask in the literature is a condition on $i$ and $j$. Write seven of
+# them. Each function returns **two** things: the boolean mask, and the number of allowed pairs, **computed from the
+# sizes** before there is any mask. Attention costs one dot product per pair, so these formulas say what a mask could
+# save.
 #
 # | mask | who sees whom | where |
 # |---|---|---|
@@ -851,7 +846,7 @@ plots.who_looks_where(trained, "the old fox hears a happy bird .")
 # | packed documents | documents one after the other in one sequence: causal, each on its own | pretraining |
 #
 # **By hand.** Decoder, $n = 4$: the rows allow 1, 2, 3 and 4 pairs, together $4 \cdot 5 / 2 = 10$. Sliding window,
-# $n = 4$, $w = 2$: 1, 2, 2, 2, together 7. That is $n \cdot w = 8$, minus the 1 that is missing at the start.
+# $n = 4$, $w = 2$: 1, 2, 2, 2, in all 7. That is $n \cdot w = 8$, minus the 1 that is missing at the start.
 
 # %% nbgrader={"grade": false, "grade_id": "mask_zoo", "locked": false, "schema_version": 3, "solution": true}
 def encoder_mask(n: int) -> tuple[Bool[Tensor, "n n"], int]:
@@ -942,9 +937,8 @@ def packed_mask(lengths: tuple[int, ...]) -> tuple[Bool[Tensor, "n n"], int]:
 # - `lengths` is a tuple of `int`s, each at least 1.
 # - The number is an `int`, and exact: divide with `//`. A Python `sum` over numbers made from the sizes is a formula
 #   too.
-# - Nothing adds up, searches or reads a tensor, not even on the way to the mask: no `sum`, `einsum`, `mean`, `norm`,
-#   `nonzero`, `unique`, `mask[mask]`, `item`, `int(…)`, `numel`, no `if` on a cell, and the like. A function that does
-#   so gets no points. (`cumsum`, `any`, `shape` and `.bool()` are fine.)
+# - No number is read off a tensor: no `item`, `int(…)`, `tolist`, `nonzero`, `unique`, `mask[mask]`, no `if` on a cell.
+#   A function that does so gets no points.
 # - A mask may be a view made with `expand`.
 # </details>
 
@@ -994,7 +988,7 @@ guesses({
 # %% [markdown]
 # ## What you have now
 #
-# - A **mask** is a condition on $i$ and $j$. True = may attend. Masks are combined with `&`.
+# - A **mask** is a condition on a query and a key. True = may attend. Masks are combined with `&`.
 # - It goes on the **scores**, as $-\infty$, before the softmax. Rows with nothing allowed need care.
 # - **Causal** masking makes one pass over a text train $n$ predictions at once. The targets are the inputs, shifted by
 #   one; −100 is ignored.
@@ -1016,7 +1010,7 @@ guesses({
 # %% [markdown]
 # ## Where you stand
 #
-# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here
+# What your checks have given since the kernel started. Before you hand in, restart the kernel, run all cells, and look here
 # once more.
 
 # %%

@@ -950,7 +950,7 @@ plots.alibi_reach(alibi_bias, n=64, heads=(1, 4, 8), h=8)
 # <details><summary>What you should see</summary>
 #
 # The maps show $e^{\text{bias}}$: the factor by which the softmax multiplies every weight. With equal scores a weight
-# falls by the factor $e^{-m_k}$ with each step back: head 1 gives 39 % to its own token and reaches a handful of
+# falls by the factor $e^{-m_k}$ with each step back: head 1 gives 39% to its own token and reaches a handful of
 # others, head 8 spreads over all 64. (Half of the weight of its own token is left $256 \ln 2 = 177$ tokens back.)
 # Nothing here depends on where a token stands, only on distances. Press et al. report that models trained on short
 # sequences kept their quality on longer ones.
@@ -1000,7 +1000,7 @@ guesses({
 # %% [markdown]
 # ## Where you stand
 #
-# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here
+# What your checks have given since the kernel started. Before you hand in, restart the kernel, run all cells, and look here
 # once more.
 
 # %%

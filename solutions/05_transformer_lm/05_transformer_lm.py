@@ -15,10 +15,10 @@
 # attention and MLP are given in 5.11.)
 #
 # **After this unit you can**
-# - say where a token stands in three ways (digits, sines, rotations), and why the third is what models use today;
+# - say where a token stands in three ways (digits, sines, rotations), and what the third does better;
 # - write every part of a Transformer block, and tell pre-norm from post-norm by what happens in depth;
 # - build a decoder-only language model with a tied head, and count its parameters, GPT-2's included;
-# - train it down to a loss that you know beforehand, and say why no model can get below it;
+# - train it down to a loss that you know beforehand;
 # - write text greedily, with temperature, top-k and top-p.
 #
 # **How to work.** As before: predict, write, run the check. You have about 5 hours, and 32 points to earn. A good place
@@ -40,7 +40,7 @@ from helpers import check, plots, setup
 setup()
 
 # %% [markdown]
-# This is all of it. The numbers are the sections in which you build each part.
+# This is all of it. The numbers are the sections that are about each part.
 
 # %%
 plots.model_map()
@@ -229,8 +229,8 @@ check.shift_is_rotation(shift_rotation, points=1, cases=hidden.shift_is_rotation
 # %% [markdown]
 # ## 5.5 Turn the queries and keys  ●●● · 30 min · 2 points
 #
-# Added to the tokens, positions mix with meanings, and the model must learn to keep the two apart. **RoPE** (Su et
-# al., 2021) does it another way: *turn* the query at position $t$ by $t\theta_i$, pair by pair, and the key at position
+# The table of 5.2 is added to the tokens. So positions mix with meanings, and the model must learn to keep the two
+# apart. **RoPE** (Su et al., 2021) does it another way: *turn* the query at position $t$ by $t\theta_i$, pair by pair, and the key at position
 # $s$ by $s\theta_i$. In the dot product only the difference of the angles is left: with $R_t$ for the turn of a row by
 # position $t$, $(q R_t)(k R_s)^\top = q R_t R_s^\top k^\top = q R_{t-s}\, k^\top$. So the score depends only on the
 # words and on the distance $t - s$. Values are not turned. They are what is handed over.
@@ -334,8 +334,7 @@ plots.rotary_scores(rotary_embedding)
 #
 # Subtract the mean *before* you square. The mean of the squares minus the square of the mean is the same on paper. But
 # for a row with mean 300 and deviation 1 it is about 90,001 − 90,000, and float32 has only seven digits.
-#
-# Write it with plain arithmetic, without PyTorch's own norms.
+
 
 # %% nbgrader={"grade": false, "grade_id": "layer_norm", "locked": false, "schema_version": 3, "solution": true}
 def layer_norm(
@@ -422,7 +421,7 @@ check.rms_norm(rms_norm, points=1, cases=hidden.rms_norm)
 # $$\mathrm{SwiGLU}(x) = \big(\operatorname{silu}(x W_{\text{gate}}) \circ x W_{\text{up}}\big)\, W_{\text{down}}$$
 #
 # **By hand.** One feature, all weights 1, no biases. $x = -2$: the ReLU network gives 0. SwiGLU: silu(−2) = −2 ·
-# 0.119 = −0.238, times −2 is 0.477.
+# 0.119 = −0.2384, times −2 is 0.4768.
 #
 # The form $z/(1 + e^{-z})$ is dangerous for large negative $z$. At $z = -1000$ the power $e^{1000}$ is infinite. The
 # value is still right, $-1000/\infty = 0$, but its gradient is $0 \cdot \infty$, which is NaN. `torch.sigmoid` has no
@@ -500,7 +499,7 @@ def residual(
 #
 # - `layers` is a list of functions of one tensor, and may be empty: then $x_0$ is all there is, shape $(1, …)$.
 # - The states stand on a new first axis, before all batch axes. float32 and float64.
-# - Write into no tensor that a layer has read (no `x += …`): it needs it for its way back.
+# - Write into no tensor that a layer has read (no `x += …`): the backward pass needs it.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "residual_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
@@ -555,7 +554,7 @@ def transformer_block(
 #
 # - Both forms, with and without batch axes. All four parts are functions of one tensor, and the two norms differ.
 # - float32 and float64.
-# - Write into no tensor that a part has read (no `x += …`): it needs it for its way back.
+# - Write into no tensor that a part has read (no `x += …`): the backward pass needs it.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "transformer_block_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -624,15 +623,15 @@ class MLP(nn.Module):
 # Write the block and the model:
 #
 # 1. look the tokens up in the embedding, and multiply by $\sqrt d$;
-# 2. go through `layers` pre-norm blocks, each with weights of its own;
-# 3. one more norm;
+# 2. go through `layers` pre-norm blocks with `nn.LayerNorm`, each with weights of its own;
+# 3. one more LayerNorm;
 # 4. multiply by the *transposed embedding*: the score of a word is the dot product of the stream with that word's row.
 #    The head is **tied** (Press & Wolf, 2017), and training moves the table from both sides.
 #
 # Why $\sqrt d$? As a head, the table wants rows of length about 1, so that scores are of size 1. As input, features
-# should be of size 1, and a row of $d$ such numbers has length $\sqrt d$ (Vaswani et al., 2017, section 3.4). So draw
-# the table with standard deviation $1/\sqrt d$. (`nn.Embedding` draws it with 1: on the stories of 5.15 the first loss
-# would be about 50 instead of 6.)
+# should be of size 1, and a row of $d$ such numbers has length $\sqrt d$. (The factor is that of
+# Vaswani et al., 2017, section 3.4.) So draw the table with standard deviation $1/\sqrt d$. `nn.Embedding` draws it
+# with 1: on the stories of 5.15 the first loss would be about 50 instead of 6.
 #
 # Call the parts `embedding`, `blocks`, `norm`, and in each block `norm_1`, `attention`, `norm_2`, `mlp`: the check
 # loads its weights under these names.
@@ -642,7 +641,7 @@ class MLP(nn.Module):
 # positions: `context` rows of $d$ numbers.
 #
 # **By hand.** $v = 10$, $d = 2$, one layer, neither biases nor context: embedding 20; attention 16, MLP 32, two norms
-# 8; last norm 4. Together 80.
+# 8; last norm 4. In all 80.
 
 # %% nbgrader={"grade": false, "grade_id": "DecoderLM", "locked": false, "schema_version": 3, "solution": true}
 class Block(nn.Module):
@@ -777,7 +776,7 @@ check.what_is_trained(what_is_trained, points=1, cases=hidden.what_is_trained)
 # ## 5.13 The loss  ●●○ · 15 min · 2 points
 #
 # Row $i$ of the logits says what the model expects *after* token $i$. So its target is token $i + 1$: `tokens` are both
-# inputs and, moved by one, targets. The loss is the mean of $-\log p(\text{target})$ over all pairs of real tokens.
+# inputs and, shifted by one, targets. The loss is the mean of $-\log p(\text{target})$ over all real targets.
 # ($e^{\text{loss}}$ is called perplexity.) Texts in a batch are padded at the end: text $r$ has `lengths[r]` real
 # tokens. (In unit 03 you wrote the cross-entropy yourself.)
 #
@@ -876,8 +875,8 @@ plots.learning_rates(learning_rate)
 #   et al., 2013, algorithm 1). One bad batch then can't ruin the weights. (`nn.utils.clip_grad_norm_` does it.)
 # - The loss is the mean of the cross-entropy over targets that are not −100, taken *before* the step.
 #
-# `batches` gives pairs (inputs, targets), already shifted, and may be a stream that never ends: take one for each rate.
-# If `watch` is given, call `watch(step, loss)` in every step.
+# `batches` is a stream of pairs (inputs, targets), already shifted, that may never end. Take one for each rate (`zip`
+# would take one too many).
 
 # %% nbgrader={"grade": false, "grade_id": "small_model", "locked": true, "schema_version": 3, "solution": false}
 def small_model() -> nn.Module:
@@ -962,8 +961,8 @@ plots.story_examples()
 
 # %% [markdown]
 # Some words are chance: nobody can know which animal comes, or how it will dance. Others are not. After
-# `two dogs ( old [ grey ] ) that` comes a verb without *s*. A bracket that was opened last is closed first. After *Leo*
-# comes Leo's surname. A dance is danced *again*: the same eight steps, in the same order. And the story ends with the
+# `two dogs ( old [ grey ] ) that` comes a verb without *s*. A bracket that was opened last is closed first. After the second
+# *Leo* comes the surname of the first. A dance is danced *again*: the same eight steps, in the same order. And the story ends with the
 # names it began with. To get these right, a model must look back over many words.
 #
 # The grammar is known, so its **entropy** is known: all choices together, in nats, over the number of tokens (the words
@@ -971,7 +970,7 @@ plots.story_examples()
 # dotted line in the picture below.
 #
 # **By hand.** Eight steps, left or right: $8 \ln 2 = 5.5$ nats of chance the first time, and 0 the second time. So each
-# kind of place has a floor of its own: 0 for a step or a name that comes again, $\ln 6 = 1.79$ for a verb, one of six.
+# kind of place has a floor of its own: 0 for a step or a name that is repeated, $\ln 6 = 1.79$ for a verb, one of six.
 #
 # **Predict:** the vocabulary has 57 tokens. What is the loss of a model that knows nothing, and says so?
 
@@ -997,10 +996,10 @@ plots.train_on_stories(train, DecoderLM, rotary_embedding, learning_rate)
 # <details><summary>What you should see</summary>
 #
 # A steep fall: the model learns which words there are, and in what order they come. Then one skill after the other,
-# each with a fall of its own, and the last stretch down to the floor. The table tells which skills are there: where the
+# each with a fall of its own, and the last stretch down to the floor. The table tells which skills the model has: where the
 # loss of a kind of place is at its floor, nothing more can be learned.
 #
-# We trained from the seeds 0, 1 and 2, and ended 1.5 %, 1.3 % and 1.3 % above the floor. The cell takes seed 2. (Your
+# We trained from the seeds 0, 1 and 2, and ended 1.5%, 1.3% and 1.3% above the floor. The cell takes seed 2. (Your
 # last digits may differ.)
 # </details>
 #
@@ -1020,13 +1019,13 @@ guess_costs_least = None  # "attention", "positions" or "residuals"
 #
 # | place | tokens | floor | whole | without attention | without positions | without residuals |
 # |:--|--:|--:|--:|--:|--:|--:|
-# | a name again | 9 % | 0 | 0.016 | 1.655 | 0.270 | 1.658 |
-# | a step again | 22 % | 0 | 0.001 | 0.811 | 0.677 | 0.694 |
-# | a bracket | 4 % | 0.520 | 0.529 | 1.453 | 0.562 | 0.806 |
-# | a verb | 3 % | 1.792 | 1.802 | 2.497 | 1.808 | 2.047 |
-# | the rest | 62 % | 0.685 | 0.693 | 1.296 | 0.707 | 0.746 |
-# | all | 100 % | 0.495 | 0.502 | 1.262 | 0.685 | 0.858 |
-# | above the floor | | | 1.5 % | 155 % | 38 % | 73 % |
+# | a name again | 9% | 0 | 0.016 | 1.655 | 0.270 | 1.658 |
+# | a step again | 22% | 0 | 0.001 | 0.811 | 0.677 | 0.694 |
+# | a bracket | 4% | 0.520 | 0.529 | 1.453 | 0.562 | 0.806 |
+# | a verb | 3% | 1.792 | 1.802 | 2.497 | 1.808 | 2.047 |
+# | the rest | 62% | 0.685 | 0.693 | 1.296 | 0.707 | 0.746 |
+# | all | 100% | 0.495 | 0.502 | 1.262 | 0.685 | 0.858 |
+# | above the floor | | | 1.5% | 155% | 38% | 73% |
 #
 # - **Without attention** the model sees one word. It knows that a verb comes after *that*, but not how many dogs there
 #   were: $\ln 12 = 2.48$ nats, not $\ln 6$. It does not know which name comes, or whether a dance is over.
@@ -1040,7 +1039,7 @@ guess_costs_least = None  # "attention", "positions" or "residuals"
 #
 # Is order out of reach without positions, then? No: it only comes late. The causal mask itself breaks the symmetry: the
 # first token sees one token, the tenth sees ten, and a model can learn to count from that (Haviv et al., 2022). With
-# dances of six steps instead of eight, a model without positions ended 700 steps only 4.7 % above the floor. A model
+# dances of six steps instead of eight, a model without positions ended 700 steps only 4.7% above the floor. A model
 # without a mask would be lost.
 # </details>
 
@@ -1052,7 +1051,7 @@ guess_costs_least = None  # "attention", "positions" or "residuals"
 # **From logits to probabilities.** First divide by the **temperature** $T$: $T < 1$ makes the likely likelier, $T > 1$
 # evens them out, and $T = 0$ gives the likeliest token probability 1. Then the softmax. Then the cuts: **top-k** keeps
 # the $k$ likeliest tokens, and makes them sum to 1. **Top-p** (Holtzman et al., 2020, section 3.1) then keeps the
-# smallest set of likeliest tokens that holds *at least* $p$, and makes them sum to 1 again. `None` means: no cut.
+# smallest set of likeliest tokens that holds *at least* $p$, and makes them sum to 1 again.
 #
 # **By hand.** Probabilities 0.5, 0.3, 0.2. top_k = 2: 0.625, 0.375, 0. top_p = 0.6 instead: 0.5 is not enough, so 0.3
 # comes along: 0.625, 0.375, 0. top_p = 0.4: only the first token.
@@ -1142,8 +1141,9 @@ plots.story_samples(next_token_probabilities, generate)
 # <details><summary>What you should see</summary>
 #
 # The untrained model says next to nothing: the token it has just read looks most likely to come again, and it has just
-# read `<end>`. At $T = 0$ the trained one tells a single story, always the same. At $T = 1$ it tells many, in the
-# proportions of the grammar. Hotter, they are more varied, and more often wrong.
+# read `<end>`. At $T = 0$ the trained one tells a single story, always the same. At $T = 1$ it tells many, and
+# about a third break a rule of the grammar: 1.3% more loss is 0.4 nats per story. Above that they are more varied, and
+# more often wrong.
 # </details>
 #
 # **Look into the heads.** In unit 04 you built an induction head by hand. Stories need one: after the second *Leo* the
@@ -1180,7 +1180,7 @@ plots.trained_heads()
 # the layer below, which tells a surname what stood before it: the pair that you built in unit 04. Without that one,
 # names go wrong and other places as well: it has more than one task. The dance depends on a head of the lowest layer.
 #
-# The last two rows are a surprise. One head puts 93 % of its weight on the word that decides the verb, and the verbs
+# The last two rows are a surprise. One head puts 93% of its weight on the word that decides the verb, and the verbs
 # are as right without it. Two others look there with half of their weight, and without them the verbs are worse than a
 # guess among all twelve (2.48).
 # </details>
@@ -1189,8 +1189,8 @@ plots.trained_heads()
 # ## 5.17 The other objective: BERT  ●●○ · 20 min · 2 points
 #
 # A model that reads a text in both directions can't be trained to predict the next word, because it already sees it.
-# **BERT** (Devlin et al., 2019, section 3.1) hides words instead. 15 % of the tokens are picked, and the model must say
-# what they were. Of these, 80 % are replaced by a mask token, 10 % by another token, and 10 % stay as they are. Why not
+# **BERT** (Devlin et al., 2019, section 3.1) hides words instead. 15% of the tokens are picked, and the model must say
+# what they were. Of these, 80% are replaced by a mask token, 10% by another token, and 10% stay as they are. Why not
 # mask all of these? When the model is used, there is no mask token. And a model that may be asked about any word must
 # keep something about every word.
 #
@@ -1307,7 +1307,7 @@ guesses({
 # %% [markdown]
 # ## Where you stand
 #
-# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here
+# What your checks have given since the kernel started. Before you hand in, restart the kernel, run all cells, and look here
 # once more.
 
 # %%

@@ -304,7 +304,7 @@ plots.predicted_and_counted(lambda: training_table(b, n, d, h, d_ff), counted)
 # elements. Row: (40, 34).
 #
 # **Predict:** of all elements that one new token moves at $b = 1$, $n = 2048$, $d = 1024$, $h = 16$,
-# $d_\text{ff} = 4096$, how many are weights: 10 %, half, or more than 70 %?
+# $d_\text{ff} = 4096$, how many are weights: 10%, half, or more than 70%?
 
 # %%
 guess_weights = None  # "10 %", "half" or "more than 70 %" (quotes included)
@@ -1067,7 +1067,7 @@ plots.published_runs(training_run)
 # - ¼: (1) compute: about 360 FLOPs per byte for the whole layer; projections and FFN, where 4000 tokens share every
 #   weight. (Also right, and better: the rows of attention by themselves, with the softmax, are bound by memory, at
 #   about 60.)
-# - ¼: (2) memory: about 1 FLOP per byte; 86 % of what moves is weights, those of the FFN first (201 million elements
+# - ¼: (2) memory: about 1 FLOP per byte; 86% of what moves is weights, those of the FFN first (201 million elements
 #   per layer, against 33 million in the cache).
 # - ¼: (3) memory again, about 7 FLOPs per byte, but now it is the caches: 128 · 2 · 4000 · 4096 = 4.2 billion elements
 #   against 0.2 billion weights.
@@ -1141,7 +1141,7 @@ guesses({
 # %% [markdown]
 # ## Where you stand
 #
-# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here
+# What your checks have given since the kernel started. Before you hand in, restart the kernel, run all cells, and look here
 # once more.
 
 # %%

@@ -10,15 +10,15 @@
 # # 08 · The key/value cache
 #
 # A language model writes one token, reads the whole text again, writes the next one, and reads it all again. Nearly all
-# of that reading has been done before. The remedy is the most widely used data structure of the field: keep the keys
+# of that reading has been done before. The remedy: keep the keys
 # and values. It makes writing cheap, and memory the new limit: the second half of this unit is about that.
 #
 # **After this unit you can**
-# - say what must be stored, what need not be, and why it works only for causal attention;
+# - say what must be stored, what need not be, and why self-attention must be causal for it;
 # - write a cache, a decoding step and a generation loop whose results equal full recomputation at *every* position;
 # - predict the FLOPs and the bytes of a token by formula, then count and measure them;
 # - shrink a cache in five ways: fewer heads, one latent for all heads, a window, one byte per number, shared pages;
-# - serve prompts of different lengths in one batch;
+# - prepare prompts of different lengths for one batch;
 # - run a trained model on your own cache, step and loop, and say what they save.
 #
 # **How to work.** Predict with a formula, count what PyTorch really does, then measure. You have about 5 hours, and 31
@@ -125,8 +125,8 @@ plots.decoding_step(m=4, d=3)
 
 # %% [markdown]
 # Which operations does the layer do for the new token, and in which order? Seven of these ten are needed. The positions
-# are rotary (RoPE, Su et al., 2021): a query or key is *turned* by the position of its token. Keys in the cache have
-# already been turned. All keys and values, the new ones too, are read from the cache.
+# are rotary (RoPE, Su et al., 2021): a query or key is *rotated* by the position of its token. Keys in the cache have
+# already been rotated. The new keys and values go there first and are read with the old ones.
 #
 # - **a** softmax of the scores
 # - **b** append the new key and value to the cache
@@ -167,11 +167,10 @@ check.new_operations(new_operations, points=1, cases=hidden.new_operations)
 #     keys = torch.cat([keys, k], dim=2)
 #
 # It is right, but each time it makes a new tensor and copies everything old into it, about $n^2/2$ tokens over a text
-# of $n$: the square is back. So make the room once, for `capacity` tokens, and write each token into its place.
-# `length` says how much of the room is filled. Return a *view* of that part, which copies nothing.
+# of $n$: the square is back. So allocate the buffers once, for `capacity` tokens, and write each token into its
+# place. `length` says how many are filled. Return a *view* of that part, which copies nothing.
 #
-# One cache belongs to one layer. Its room has the `dtype` that `__init__` gets, and so has what comes back: writing
-# into a slice converts the new tokens.
+# One cache belongs to one layer, and keeps the `dtype` that `__init__` gets.
 #
 # **By hand.** Capacity 6, and a prompt of 4 tokens: slots 0 to 3 are filled, `length` is 4. The next token goes to slot
 # 4, and slots 0 to 4 are returned. Three more tokens don't fit, and the cache stays as it is. Compare the lengths
@@ -278,7 +277,7 @@ plots.cost_per_token(KVCache)
 #
 # The products with weights (projections, MLP, output head) are what a cache saves: $n^0$ with it, $n^1$ without. The
 # attention itself stays: one row of scores, $n^1$, instead of a square, $n^2$. On the right: without a cache the square
-# of scores comes and goes with every token. The cache is smaller. But it *stays*, for every sequence that is being
+# of scores comes and goes with every token. From 256 tokens on the cache is smaller. But it *stays*, for every sequence that is being
 # written. That is the new price. (To see 4k tokens, run `plots.cost_per_token(KVCache, (256, 512, 1024, 2048, 4096))`.
 # It takes up to a minute on two CPU cores.)
 # </details>
@@ -296,17 +295,16 @@ plots.cost_per_token(KVCache)
 # 4. attend. New token $i$ (counting from 0) is token $m + i$ of the text. What may it see?
 # 5. merge the heads and multiply by $W_O$.
 #
-# `rotary_embedding(x, positions)` turns the rows of `x`, $(\dots, n, d_h)$, by whole numbers `positions`, $(n)$. The
-# keys you are given were turned when they were stored, and so are those that you return. A key never moves again.
+# `rotary_embedding(x, positions)` rotates the rows of `x`, $(\dots, n, d_h)$, by whole numbers `positions`, $(n)$. The
+# keys you are given were rotated when they were stored, and so are those that you return. A key never moves again.
 #
-# (Here `torch.cat` is right all the same: a function that keeps nothing between two calls is easy to test. 8.17 comes
-# back to it.)
+# (Here `torch.cat` is right: the function keeps nothing between two calls. 8.17 comes back to it.)
 #
 # **By hand.** Three old tokens, two new ones: $m = 3$, $n = 2$. The new ones stand at positions 3 and 4. The scores are
 # 2×5. The first row sees columns 0, 1, 2, 3; the second all five. One entry of ten is masked.
 #
 # **Before you write:** the usual mask for two tokens hides the upper right corner of a 2×2 square. Where is that corner
-# when there are five columns? The film shows a longer text: a prompt of six tokens in chunks of four and two, then two
+# when there are five columns? The animation shows a longer text: a prompt of six tokens in chunks of four and two, then two
 # written tokens.
 
 # %%
@@ -443,7 +441,7 @@ check.generate_cached(generate_cached, points=2, cases=hidden.generate_cached)
 #
 # $$\max \lvert\, \mathrm{layer}([x;\, x_\text{new}])_{0 \dots n-1} - \mathrm{layer}(x) \,\rvert$$
 #
-# **Predict:** for how many of these three is it 0: causal attention, bidirectional attention (as in BERT), causal
+# **Predict** (the answer stands at the end of the unit): for how many of these three is it 0, but for rounding: causal attention, bidirectional attention (as in BERT), causal
 # attention followed by one bidirectional layer?
 
 # %%
@@ -516,7 +514,7 @@ plots.changed_outputs(change_of_old_outputs, {
 #
 # Predict what PyTorch will count. One attention layer of width $d$ has six products (one multiply-add is 2 FLOPs): four
 # projections ($W_Q$, $W_K$, $W_V$, $W_O$, each $d \times d$), the scores, and the mixing of the values. The number of
-# heads doesn't matter. Masked scores are computed, so count them.
+# heads doesn't matter.
 #
 # Return four numbers:
 # 1. step $n$ **with** a cache: one new token, and $n$ keys to score, its own included;
@@ -811,12 +809,12 @@ plots.cost_of_absorbing(latent_attention, d=256, h=8, d_h=32, d_c=64)
 # **What it saves.** DeepSeek-V2 has 60 layers, 128 heads of width 128, and $d_c = 512$ (section 3.1.2). Multi-head
 # attention would store $2 \cdot 128 \cdot 128$ = 32,768 numbers per token in each layer. Eight groups, as in Llama 3,
 # would store 2,048. MLA stores 576, as many as 2.25 groups (table 1). Why 576 and not 512? The other 64 are for
-# positions. A rotary turn depends on where the key stands. It would come between $W_Q$ and $W_{UK}$, and nothing could
-# be absorbed anymore. So a token stores one more key, 64 wide, turned and shared by all heads. Every query has 64 more
+# positions. A rotation depends on where the key stands. It would come between $W_Q$ and $W_{UK}$, and nothing could
+# be absorbed anymore. So a token stores one more key, 64 wide, rotated and shared by all heads. Every query has 64 more
 # features for it, and the two scores are added (section 2.1.3; the scale is then $1/\sqrt{128 + 64}$).
 #
-# **Think it over:** a score of DeepSeek-V2 is now a sum of 512 products instead of 128, so the scores cost four times
-# as many FLOPs. Why is that a good bargain for a single new token? And is it one for a long prompt?
+# **Think it over:** a score of DeepSeek-V2 is now a sum of 512 products instead of 128 (the 64 for positions aside), so the
+# scores cost four times as many FLOPs. Why is that a good bargain for a single new token? And is it one for a long prompt?
 #
 # <details><summary>Compare</summary>
 #
@@ -839,9 +837,8 @@ plots.ring(window=4, n=10)
 # Find token 6 in the picture. After it, slot 3 holds token 3, the *oldest*, and slot 2 the newest. A single query sees
 # all slots, so their order doesn't matter. For a chunk it does, because the mask asks how old each key is.
 #
-# Write `attend`: the outputs of $n$ new tokens, each over its own window, and then store them. Two rules make it a
-# ring: between calls the two rings are all that is kept of keys and values, and a token late in the text takes no more
-# work than an early one.
+# Write `attend`: the outputs of $n$ new tokens, each over its own window, and then store them. Between
+# calls the two rings are all that is kept, so a token late in the text takes no more work than an early one.
 #
 # **Before you write:** a chunk of 3 comes, with $w = 4$ and a full ring. Its three tokens overwrite three old ones. How
 # many of these does its *first* token still have to see?
@@ -950,8 +947,7 @@ check.sliding_cache(SlidingCache, points=3, cases=hidden.sliding_cache)
 # 0.51 the code is round(25.5), and the error is 0.01, half a step.
 #
 # What if a channel is 0 everywhere? Then the formula divides 0 by 0, and int8 has no NaN: the conversion turns it into
-# some whole number, which depends on the machine. So make sure that the codes are 0 there, and return any positive
-# scale. A channel that is merely quiet, with entries of $10^{-6}$, keeps the scale of the formula.
+# some whole number, which depends on the machine. Such a channel has the codes 0, whatever its scale.
 #
 # And what do the scales cost? The third function counts the bytes.
 
@@ -1000,7 +996,8 @@ def quantized_bytes(b: int, h: int, n: int, d_h: int, size: int) -> int:
 #   the type hints.
 # - A code times its scale is within half a step of the input, and the largest entry of each channel (of keys) or token
 #   (of values) has the code ±127.
-# - Every scale is positive. No maximum but 0 is so small that its 127th part becomes 0.
+# - Every scale is positive; a channel with entries of $10^{-6}$ keeps the scale of the formula. No maximum but 0 is so
+#   small that 1/127 of it becomes 0.
 # - The bytes: exact and of type `int`, the codes and scales of keys and values together.
 # </details>
 
@@ -1013,7 +1010,7 @@ check.quantized_cache(quantize_keys, quantize_values, quantized_bytes, points=2,
 
 # %% [markdown]
 # **See it.** Keys with two loud channels, stored with one scale per channel and with one per token. On the right: how
-# much of each channel is lost at most, either way. (Which two channels don't mind one scale per token?)
+# much of each channel is lost at most, either way.
 
 # %%
 torch.manual_seed(1)
@@ -1029,7 +1026,7 @@ plots.rounding_errors(quantize_keys, quantize_values, torch.randn(1, 1, 12, 16) 
 # ## 8.14 Pages  ●●● · 40 min · 3 points
 #
 # A server doesn't know how long an answer will be. Room for the longest possible answer is mostly wasted: in the
-# systems that Kwon et al. (2023, figure 2) measured, only 20 to 38 % of the memory for caches held tokens. And a
+# systems that Kwon et al. (2023, figure 2) measured, only 20 to 38% of the memory for caches held tokens. And a
 # hundred answers to one prompt hold the same keys a hundred times. Operating systems solved this problem with **pages**
 # (PagedAttention in vLLM; Kwon et al., 2023). The memory is one pool of pages of `page_size` tokens. Each sequence has
 # a **table**, the list of its pages in order. A page is taken when it is needed. Two sequences with a common beginning
@@ -1042,8 +1039,7 @@ plots.page_film()
 # %% [markdown]
 # Write the five methods. A *row* stands for all that a token leaves in the cache: $d$ numbers. `users[p]` counts the
 # tables in which page `p` stands, and a page with 0 users is free. `append` calls `take` for a free page, and `take`
-# counts its first user. If no page is free in the middle of an `append`, it raises a `ValueError`, and `users`, `table`
-# and `length` still fit each other.
+# counts its first user.
 #
 # **By hand.** Pages of 4 tokens, 6 tokens in `a`, and the first free page is always taken: page 0 is full, page 1 half
 # full, `users` is [1, 1, 0, 0]. Fork: [2, 2, 0, 0], and nothing is copied. `b` adds a row: page 1 is shared, so its
@@ -1131,8 +1127,9 @@ class PagedCache:
 # </details>
 # <details><summary>What exactly is checked</summary>
 #
-# - What `append`, `read`, `fork` and `free` do, and `free_pages` after each of them. How you count users, what else
-#   `__init__` keeps, and which free page you take, is up to you. (`page_size` is `pool.shape[1]`.)
+# - What `append`, `read`, `fork` and `free` do, and `free_pages` after each of them. What else `__init__` keeps, and
+#   which free page you take, is up to you. (`page_size` is `pool.shape[1]`.)
+# - If no page is free in the middle of an `append`: a `ValueError`, and `users`, `table` and `length` still fit.
 # - No page is taken or copied before a row needs it: a page that is just full has no successor yet, and a full page
 #   stays shared.
 # - An `append` brings at least one row, of the pool's dtype (float32 or float64; a row may be all zeros). The caller
@@ -1255,7 +1252,7 @@ plots.tokens_per_second(KVCache)
 #
 # Your cache (8.4), your step (8.5) and your loop (8.6) have never met. Here they do, once their cards are green. The
 # course ships a trained model: the Transformer of unit 05, with 4 layers, $d = 64$ and 4 heads. It was trained on the
-# stories of that unit, somewhat longer than there, and knows nothing of caches. `story_model` is the whole Transformer
+# stories of that unit, for more steps than there, and without a cache. `story_model` is the whole Transformer
 # around your step, in the form that 8.6 asks for. Read it: you have met every line.
 
 # %%
@@ -1300,15 +1297,15 @@ plots.tell_stories(story_model, generate_cached, lm, vocabulary, prompts, n=60)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# The same words, to the last one. With the cache a story takes 4 + 59 = 63 positions. Without, it takes 4 + 5 + … + 63
+# The same words, down to the last one. With the cache a story takes 4 + 59 = 63 positions. Without, it takes 4 + 5 + … + 63
 # = 2,010, 32 times as many. The clock shows a smaller factor, because this model is tiny: a step of a single position
-# is mostly the time that Python and PyTorch need to start some dozens of operations. The larger the model and the
-# longer the text, the nearer the two factors come.
+# is mostly the time that Python and PyTorch need to start a few dozen operations. The larger the model and the
+# longer the text, the closer the two factors get.
 # </details>
 #
-# One thing is left to mend. Your step still joins old and new with `torch.cat`, so every step copies each layer's keys
-# and values once. Unit 05's `DecoderLM` hands the cache to the layer instead, and the layer attends to what `append`
-# returns: then nothing old is ever copied.
+# One thing is left to fix. Your step still joins old and new with `torch.cat`, so every step copies each layer's keys
+# and values once. An engine hands the cache to the layer instead, and the layer attends to what `append` returns: then
+# nothing old is ever copied.
 
 # %% [markdown]
 # ## What you guessed, and what came out
@@ -1342,7 +1339,7 @@ guesses({
 # - New tokens stand at positions $m, m + 1, \dots$; the mask's triangle is shifted by $m$; a chunk needs it, a single
 #   token doesn't.
 # - Five ways to shrink it: share heads (÷ $h/h_{kv}$), store a latent for all of them ($d_c$ numbers instead of
-#   $2 \cdot h \cdot d_h$), a window (constant in $n$), int8 (÷ 2 or ÷ 4), pages (nothing wasted, beginnings shared).
+#   $2 \cdot h \cdot d_h$), a window (constant in $n$), int8 (÷ 2 or ÷ 4), pages (little wasted, beginnings shared).
 # - A batch of unequal prompts is padded on the left, and neither positions nor attention may notice.
 #
 # **Read more**
@@ -1362,7 +1359,7 @@ guesses({
 # %% [markdown]
 # ## Where you stand
 #
-# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here
+# What your checks have given since the kernel started. Before you hand in, restart the kernel, run all cells, and look here
 # once more.
 
 # %%

@@ -1138,9 +1138,9 @@ plots.kernel_speed(triton_forward)
 
 # %% [markdown]
 # Larger tiles read the keys less often and keep the multipliers busy, until they no longer fit into registers and
-# shared memory. The gap that remains is the subject of the next two papers. FlashAttention-2 reports up to 73 % of an
-# A100's peak (Dao, 2023). FlashAttention-3, which lets softmax and products overlap, reports 75 % of an H100's in 16
-# bits (Shah et al., 2024; the abstract of the later conference version says 85 %, in BF16). (Triton doesn't use the
+# shared memory. The gap that remains is the subject of the next two papers. FlashAttention-2 reports up to 73% of an
+# A100's peak (Dao, 2023). FlashAttention-3, which lets softmax and products overlap, reports 75% of an H100's in 16
+# bits (Shah et al., 2024; the abstract of the later conference version says 85%, in BF16). (Triton doesn't use the
 # tensor cores of a T4: there the kernel is right, but not fast.)
 
 # %% [markdown]
@@ -1420,7 +1420,7 @@ check.flash_decoding(flash_decoding, points=2, cases=hidden.flash_decoding)
 # ## 9.11 Eight bits and outliers  ●●○ · 25 min · 2 points
 #
 # (A side road: nothing later needs it.) Half the bits are half the bytes, and twice the FLOPs on recent GPUs. FP8
-# (e4m3) has 3 bits after the point: neighboring numbers lie up to 12 % apart, so rounding is off by up to 6 %. In a sum
+# (e4m3) has 3 bits after the point: neighboring numbers lie up to 12% apart, so rounding is off by up to 6%. In a sum
 # of many products such errors partly cancel. One *large* product has one large error, which nothing cancels. And
 # queries and keys of trained models do have outliers: a few features that are far larger than the rest.
 #
@@ -1661,7 +1661,7 @@ guesses({
 # %% [markdown]
 # ## Where you stand
 #
-# What your checks gave since the kernel started. Before you hand in, restart the kernel, run all cells, and look here
+# What your checks have given since the kernel started. Before you hand in, restart the kernel, run all cells, and look here
 # once more.
 
 # %%
