@@ -56,6 +56,7 @@ __all__ = [
 
 MOST_KNOWN = 2_000  # outcomes that a check remembers
 AGAIN = "a second call, same sizes, other numbers"  # stands on the card only where it goes wrong
+GRADIENTS = 10  # times as far off as values: a way back multiplies what the way there has rounded
 KEPT = "The first call was right. Is something kept from one call to the next?"
 OVERWRITTEN = (
     "Since this call other numbers stand in what an earlier call returned: hand out a tensor of its own each time, "
@@ -323,14 +324,17 @@ class Check:
         right = self.recall(self.reference, tree_map(in_float64, seen.args), gradient=True).gradients or ()
         mine = seen.gradients or (None,) * len(right)
         for name, got, want in zip(_float_inputs(self.reference, seen.args), mine, right, strict=True):
-            if got is not None and self.agrees(got, want, seen.args):
+            relative, absolute = self.tolerated(seen.args)
+            largest = want.abs().max().item() if want is not None and want.numel() else 0.0
+            within = GRADIENTS * relative, GRADIENTS * absolute + relative * largest
+            if got is not None and agree(got, want, within):
                 continue
             if cut := self._cut_off(seen):
                 why = "on the way to it the numbers were detached, or made anew"
                 return f"{lead} no gradient flows back from {cut}: {why}."
             if got is None:
                 return f"{lead} no gradient reaches {name}, so nothing before it could be trained."
-            words = difference(got, want, self.tolerated(seen.args))
+            words = difference(got, want, within)
             return f"{lead} the gradient of {name} is off. {words.replace('our output', 'our gradient')}"
         return ""
 

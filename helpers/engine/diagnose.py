@@ -121,13 +121,14 @@ def _by_two(check: Subject, student: Callable, trials: list[CaseResult], failed:
         return None
     ordered = [*sorted(failed, key=_elements), *(trial for trial in trials if trial.passed)]  # quick ones first
     most = min(two_slips.MOST, UNCOUNTED * _affordable(check, ordered[0]))
-    tried = [*islice(two_slips.pairs(check.misconceptions), most), *two_slips.of_numbers(check, ordered)]
-    same = [
-        both for both in tried if _gives(check, both, ordered[0]) and _first_apart(check, both, ordered, False) is None
-    ]
-    same = _still_the_same(check, student, same, failed, False)
-    lead = "This is exactly what you get with two slips at once:"
-    return Diagnosis(same[0].name, f"{lead} {same[0].name}. {same[0].hint}") if len(same) == 1 else None
+    for tried in (islice(two_slips.pairs(check.misconceptions), most), two_slips.of_numbers(check, ordered)):
+        likely = [both for both in tried if _gives(check, both, ordered[0])]
+        same = [both for both in likely if _first_apart(check, both, ordered, False) is None]
+        same = _still_the_same(check, student, same, failed, False)
+        if len(same) == 1:
+            lead = "This is exactly what you get with two slips at once:"
+            return Diagnosis(same[0].name, f"{lead} {same[0].name}. {same[0].hint}")
+    return None
 
 
 def _by_multiple(check: Subject, failed: list[CaseResult]) -> Diagnosis | None:

@@ -152,7 +152,10 @@ DecoderLayer = Check(
         ),
         reads_the_target=decoder(cross=lambda layer, x, given: layer.cross_attn(x, x)),
         self_attention_twice=decoder(cross=lambda layer, x, given: layer.cross_attn(x, x, given.mask)),
-        no_cross=decoder(order=("own", "feed"), norms=(1, 3)),
+        no_cross=Wrong(
+            decoder(order=("own", "feed"), norms=(1, 3)),
+            variants=(decoder(cross=lambda layer, x, given: torch.zeros_like(x)),),
+        ),
         cross_first=decoder(order=("cross", "own", "feed")),
         memory_in_both=decoder(own=lambda layer, x, given: layer.self_attn(x, given.memory, given.memory_mask)),
         attention_of_two_names=decoder(tied=("self_attn", "cross_attn")),

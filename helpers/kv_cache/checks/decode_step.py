@@ -111,6 +111,10 @@ def new_keys_turned(keys, values, m):
     return torch.cat([keys[:, :, :m], new], dim=2), values
 
 
+def new_only(**changed) -> Callable:
+    return step(join=lambda old, new: new, shift=lambda n, m: 0, **changed)
+
+
 itself_unseen = step(shift=lambda n, m: m - 1)
 
 decode_step = Check(
@@ -182,7 +186,7 @@ decode_step = Check(
             weights=lambda w_q, w_k, w_v, w_o: (w_q, w_k, w_v, torch.eye(len(w_o), dtype=w_o.dtype))
         ),
         appended_afterwards=step(read=lambda keys, values, m: (keys[:, :, :m], values[:, :, :m])),
-        old_never_read=step(read=lambda keys, values, m: (keys[:, :, m:], values[:, :, m:]), shift=lambda n, m: 0),
+        old_never_read=Wrong(new_only(), variants=(new_only(), new_only(start=lambda m: 0))),
         new_before_old=step(join=lambda old, new: torch.cat([new, old], dim=2)),
         new_returned_only=step(kept=lambda t, m: t[:, :, m:]),
         new_not_stored=step(kept=lambda t, m: t[:, :, :m]),

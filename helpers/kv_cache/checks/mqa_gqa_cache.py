@@ -126,6 +126,7 @@ mqa_gqa_cache = Check(
     misconceptions=wrong_answers(
         __file__,
         *slips(grouped, Scale.none),
+        queries_averaged=grouped(queries=lambda q, h_kv: in_groups(q.unflatten(1, (h_kv, -1)).mean(dim=2), q.shape[1])),
         in_turn=grouped(spread=in_turn),
         values_in_turn=grouped(spread_values=in_turn),
         keys_in_turn=grouped(spread=in_turn, spread_values=in_groups),

@@ -133,6 +133,7 @@ shift_targets = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
+        plain_split=lambda tokens, lengths, end: (tokens[:, :-1], tokens[:, 1:]),
         unshifted=pair(marked(_inputs)),
         wrong_way=pair(marked(rolled(1))),
         twice=pair(marked(two_ahead, since=0)),

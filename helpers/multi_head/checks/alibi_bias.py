@@ -92,7 +92,7 @@ alibi_bias = Check(
         one_slope=each(lambda k, h: 2.0 ** (-8 / h)),
         reversed=bias(lambda h: _slopes(h)[::-1]),
         evenly_spaced=each(lambda k, h: (h + 1 - k) / h),
-        far_preferred=bias(lambda h: [-slope for slope in _slopes(h)]),
+        far_preferred=bias(distance=lambda n: -_distance(n)),
         later_open=bias(hidden=_none),
         later_at_0=bias(distance=lambda n: _distance(n).tril(), hidden=_none),
         both_sides=bias(distance=lambda n: _distance(n).abs(), hidden=_none),

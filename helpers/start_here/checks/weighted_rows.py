@@ -12,8 +12,8 @@ from .. import shapes
 __all__ = ["weighted_rows"]
 
 
-def rows_case(label: str, weights: tuple[int, ...], rows: tuple[int, ...]) -> Case:
-    positive = RandomArg(lambda generator: 0.1 + 2 * torch.rand(weights, generator=generator))
+def rows_case(label: str, weights: tuple[int, ...], rows: tuple[int, ...], size: float = 1.0) -> Case:
+    positive = RandomArg(lambda generator: size * (0.1 + 2 * torch.rand(weights, generator=generator)))
     return explicit_case(label, positive, normal(*rows))
 
 
@@ -26,7 +26,7 @@ weighted_rows = Check(
     reference=shapes.weighted_rows,
     cases=[
         rows_case("m = 2, n = 5, d = 3", (2, 5), (5, 3)),
-        rows_case("m = n = d = 4", (4, 4), (4, 4)),
+        rows_case("m = n = d = 4, small weights", (4, 4), (4, 4), size=0.1),
         as_float64(rows_case("a batch of 2: m = 3, n = 4, d = 6", (2, 3, 4), (2, 4, 6))),
         rows_case("two batch axes, m = n = d = 3", (2, 3, 3, 3), (2, 3, 3, 3)),
     ],

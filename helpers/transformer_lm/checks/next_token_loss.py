@@ -120,6 +120,7 @@ next_token_loss = Check(
     misconceptions=wrong_answers(
         __file__,
         in_single_precision(reference.next_token_loss),
+        one_minus_probability=loss(reduced=lambda losses: (1 - (-losses).exp()).mean()),
         unshifted=_unshifted,
         shifted_back=_shifted_back,
         two_ahead=_two_ahead,
