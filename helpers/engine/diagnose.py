@@ -28,6 +28,7 @@ from .kernel_bounds import CERTAIN
 from .misconceptions import Misconception
 from .observe import Observation, StudentError, observe
 from .requirements import exceeded_steps
+from .unused_inputs import unused_inputs
 
 FORBIDDEN = "written without the forbidden function"  # labels of lines on the card
 LEAVES_INPUTS = "leaves its inputs unchanged"
@@ -80,7 +81,7 @@ def diagnose(check: Subject, student: Callable, trials: list[CaseResult], items:
     found = (
         _by_output(check, student, trials, failed) if any(trial.wrong for trial in failed) else _by_cost(check, failed)
     )
-    return found or Diagnosis(None, " ".join(filter(None, _in_plain_words(check, trials, items))))
+    return found or Diagnosis(None, " ".join(filter(None, _in_plain_words(check, student, trials, items))))
 
 
 def _by_output(
@@ -389,10 +390,11 @@ def _is_right_for(check: Subject, trial: CaseResult, other: CaseResult) -> bool:
     return right and not mine
 
 
-def _in_plain_words(check: Subject, trials: list[CaseResult], items: list[Item]) -> Iterator[str]:
+def _in_plain_words(check: Subject, student: Callable, trials: list[CaseResult], items: list[Item]) -> Iterator[str]:
     """Where no misconception is named: what is wrong, and what all shown cases together tell of it."""
     if any(trial.wrong for trial in trials):
         yield from (item.note for item in items if item.label == LEAVES_INPUTS)
+    yield unused_inputs(check, student, [trial for trial in trials if not trial.passed])
     yield _first_problem(trials, items)
     if not check.quiz:
         shown = [trial for trial in trials if not trial.hidden]

@@ -59,7 +59,8 @@ def half_done(check: Any, trials: list[CaseResult], failed: list[CaseResult]) ->
         or _given(check, failed)
         or _part(check, every)
         or _one_value(check, failed)
-        or REST * (len(every) > 1 and all(_is_rest_zero(check, *pair) for pair in every))
+        or REST
+        * (len(every) > 1 and any(map(_tells_more, every)) and all(_is_rest_zero(check, *pair) for pair in every))
         or ROUNDED * all(_is_rounded(check, *pair) for pair in every)
         or _unjoined(check, every)
         or (on_the_way(check, every) if len(failed) == len(trials) else "")
@@ -181,14 +182,19 @@ def _tells(want: Tensor, which: int, axis: int) -> bool:
     return bool(want.select(axis, which).any() and (want != want.select(axis, which).unsqueeze(axis)).any())
 
 
+def _tells_more(pair: tuple) -> bool:
+    """Whether something beside zeros was returned, in this output or beside it."""
+    return is_number(pair[0]) or (isinstance(pair[0], Tensor) and bool(pair[0].any()))
+
+
 def _is_rest_zero(check: Any, got: Any, want: Any, trial: CaseResult) -> bool:
     """Whether numbers are right, some of them not 0, or 0 where they should not be."""
-    if is_number(got) and isinstance(trial.expected, dict):
+    if is_number(got) and isinstance(trial.expected, (dict, tuple)):
         return got == 0
     if not _has_shape((got, want)) or got.dtype == torch.bool:
         return False
     filled = torch.where(got == 0, want, got)
-    return bool(got.any()) and _nearly(check, filled, want, trial) and not _nearly(check, got, want, trial)
+    return _nearly(check, filled, want, trial) and not _nearly(check, got, want, trial)
 
 
 def _is_rounded(check: Any, got: Any, want: Any, trial: CaseResult) -> bool:

@@ -1,0 +1,48 @@
+"""Inputs that an answer never reads: its output stays the same when one of them changes, and the right one doesn't."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+
+from .anti_gaming import same
+from .case_result import CaseResult
+
+UNUSED = "What is off stays the same whatever {} {}. Should it not depend on {}?"
+
+
+def unused_inputs(check: Any, student: Callable, failed: list[CaseResult]) -> str:
+    """A sentence that names them; "" where all that matter are read, or nothing can be told."""
+    telling = [trial for trial in failed if not (trial.hidden or trial.seen.error) and trial.wrong]
+    if check.drive or check.quiz or not check.compare or not telling:
+        return ""
+    names = [f"`{name}`" for name in _unread(check, student, telling[0])]
+    listed = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    return UNUSED.format(listed, *(("is", "it") if len(names) == 1 else ("are", "them"))) if names else ""
+
+
+def _unread(check: Any, student: Callable, trial: CaseResult) -> Iterator[str]:
+    args, off = trial.seen.args, _off(check, trial)
+    for place, (name, arg) in enumerate(zip(inspect.signature(check.reference).parameters, args, strict=False)):
+        if not (isinstance(arg, Tensor) and arg.is_floating_point() and arg.numel()):
+            continue
+        changed = (*args[:place], torch.rand_like(arg) + arg.abs().amax(), *args[place + 1 :])
+        mine, right = (check.observe(answer, changed) for answer in (student, check.reference))
+        if mine.error or right.error or not off:
+            continue
+        then, now, wanted = (tree_leaves(output) for output in (trial.seen.output, mine.output, right.output))
+        before = tree_leaves(trial.expected)
+        if all(same(now[i], then[i]) and not check.agrees(wanted[i], before[i], args) for i in off):
+            yield name
+
+
+def _off(check: Any, trial: CaseResult) -> list[int]:
+    """Which parts of an output are off, where each holds several numbers: one number may be the same by chance."""
+    got, want = tree_leaves(trial.seen.output), tree_leaves(trial.expected)
+    if len(got) != len(want):
+        return []
+    off = [i for i, pair in enumerate(zip(got, want, strict=True)) if not check.agrees(*pair, trial.seen.args)]
+    return off if all(isinstance(got[i], Tensor) and len(got[i].unique()) > 2 for i in off) else []
