@@ -18,16 +18,15 @@
 # - compute attention in a band in $O(n\,w\,d)$, with global tokens where news has to travel far;
 # - build a pattern of $O(n\sqrt n)$ pairs that connects every two tokens in two layers;
 # - shorten the list of keys itself, and say when that loses little;
-# - write linear attention in three forms, at once, as a recurrence and in chunks, and see that it is an RNN;
+# - write linear attention in three forms, in one product, as a recurrence and in chunks, and see that it is an RNN;
 # - let its memory fade (RetNet, Mamba-2) or correct itself (DeltaNet), and say which of them can replace what it knows;
 # - predict the cost of each, count it, measure it, and choose.
 #
 # **How to work.** For each kind of attention: predict how it grows, write it, and let the check count what it really
-# does. A right output that comes too dear earns at most half of the points: a hidden $n \times n$ matrix is found, on
-# texts much longer than any window. You have about 3½ hours, and 25 points to earn.
+# does: a right output at too high a price earns at most half of the points. You have about 3½ hours, and 25 points to earn.
 #
 # **For all functions here:** where there is a softmax, scores may be in the tens of thousands, above 0 and below, so
-# mask with $-\infty$. Gradients are checked in all exercises but 10.8, in float64, for texts of several tokens.
+# mask with $-\infty$. Gradients are checked in all exercises but 10.8, in float64.
 # PyTorch's own attention may be called.
 #
 # **Letters.** Besides $n$, $m$, $d$ and $d_v$: $w$ neighbors on each side, $g$ global tokens, $r$ summaries, $\gamma_t$
@@ -154,7 +153,7 @@ plots.local_growth(local_attention, lengths=[128, 256, 512, 1024], d=16, w=8)
 #
 # In a band, news travels $w$ tokens per layer. From one end of 4096 tokens to the other with $w = 128$ takes 32 layers.
 # The way out of Longformer (Beltagy et al., 2020): let the first $g$ tokens be **global**. They read all tokens, and
-# all tokens read them. Any two tokens are then two steps apart. A token that stands for the whole text, such as BERT's
+# all tokens read them. Any two tokens are then at most two steps apart. A token that stands for the whole text, such as BERT's
 # `[CLS]`, is a natural choice.
 
 # %%
@@ -246,7 +245,7 @@ plots.hops(global_local_attention, n=64, w=4)
 # full layer solves, and that takes such patterns about $n$ layers (section 3.4, under a standard assumption on
 # complexity).
 #
-# ## 10.3 Every pair in two layers, √n keys each  ●●○ · 25 min · 3 points
+# ## 10.3 Every pair in two layers, about √n keys each  ●●○ · 25 min · 3 points
 #
 # Can every token reach every other in two layers if *no* token reads more than about $\sqrt n$ keys? Count first. If no
 # token may read more than $u$ keys, two layers bring it news of at most $u \cdot u$ tokens. For all $n$ of them $u$
@@ -271,13 +270,12 @@ plots.hops(global_local_attention, n=64, w=4)
 # 2, 4, 8 and 12: none of these.
 # </details>
 #
-# **(a)** `strided_keys(n)` returns the pattern: for each token the list of the keys it reads, itself included. Any
-# pattern will do that connects every pair in two layers and in which no token reads more than $3\lceil\sqrt n\,\rceil$
-# keys.
+# **(a)** `strided_keys(n)` returns this pattern, or another one that connects every pair in two layers with at most
+# $3\lceil\sqrt n\,\rceil$ keys per token: for each token the list of the keys it reads, itself included.
 #
 # **(b)** `gathered_attention` computes attention of $n$ queries to $m$ keys for *any* pattern. It is given as a table
 # with $c$ slots per row: `keys[i]` holds the keys of query $i$, and `allowed[i]` says which slots count. The lists have
-# different lengths, so some slots of a row are empty. They may stand anywhere in it, and hold any number.
+# different lengths, so some slots of a row are empty: `allowed` alone tells which.
 
 # %% nbgrader={"grade": false, "grade_id": "strided_sparse", "locked": false, "schema_version": 3, "solution": true}
 def strided_keys(n: int) -> list[list[int]]:
@@ -460,10 +458,10 @@ plots.summary_error(low_rank_attention, ranks=[4, 8, 16, 32, 64, 128, 256])
 plots.brackets(n=10, d=3)
 
 # %% [markdown]
-# The inner product on the right is $d \times d_v$, however long the sequence is. Weights must be positive and sum to 1.
+# The product in parentheses on the right is $d \times d_v$, however long the sequence is. Weights must be positive and sum to 1.
 # So $\varphi$ must be positive, for instance $\varphi(x) = \operatorname{elu}(x) + 1$, and each row is divided by the
 # sum of its weights, the **normalizer**. There is no $1/\sqrt d$: it was there for the softmax. And nothing is added to
-# the normalizer: $\varphi$ is positive, so it is never 0. (The paper's code adds a small number, which shows where all
+# the normalizer: $\varphi$ is positive, so on paper it is never 0. (The paper's code adds a small number, which shows where all
 # features are small.)
 #
 # $$\text{out}_i = \frac{\varphi(q_i)\,S}{\varphi(q_i) \cdot z}, \qquad S = \sum_j \varphi(k_j)^\top v_j, \qquad
@@ -580,7 +578,7 @@ def chunked_linear_attention(
 #   $2\,n\,(d+1)(d_v+1)$ numbers. No $n \times m$ matrix, not for the normalizer either, and not
 #   number by number: elementwise work is counted as in 10.1.
 # - (b) Counted likewise, with $n$ of 250 to 300. Cumulative sums are fine, and may keep all states, $n\,d\,d_v$
-#   numbers. A triangle of $n \times n$ weights is too dear, and so is a sum over the whole past for every token.
+#   numbers. A triangle of $n \times n$ weights costs too much, and so does a sum over the whole past for every token.
 # - (c) Any $c$, even 1 or more than $n$. Counted with $n$ of 525 to 608 and $c$ of 4 to 30, likewise.
 # - (c) Up to 120 of PyTorch's operations per chunk, the short last one included. Plain answers take 20 to 70, a loop
 #   over 25 tokens takes more, and an `einsum` counts as 5 to 12. All chunks at once is fine.
@@ -635,6 +633,8 @@ torch.manual_seed(0)
 plots.chunk_sizes(chunked_linear_attention, sizes=[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024], n=1024, d=32)
 
 # %% [markdown]
+# The best size lies in between, usually at a few dozen tokens.
+#
 # **What is lost.** $e^{q \cdot k}$ can single out one key in a thousand. $\varphi(q) \cdot \varphi(k)$ is a plain dot
 # product of positive vectors, and those always overlap. Here every query looks for exactly one key, the one on the
 # diagonal. (The right map belongs to Performer, in the fold below.)
@@ -801,7 +801,7 @@ plots.fading_memory(chunked_decayed_attention, n=24, begins=(0, 9, 17))
 #
 # With one factor each row is the row above it, faded and moved by one: a soft window whose width the head has chosen.
 # With a gate the mask falls into blocks: to forget everything at token 9 is to begin a new document, like the packed
-# documents of unit 03. Heads with different factors look back differently far.
+# documents of unit 03. Heads with different factors look back to different distances.
 # </details>
 #
 # <details><summary>Your prediction</summary>
@@ -915,7 +915,7 @@ plots.overwritten_keys(delta_rule, recurrent_decayed_attention, d=16)
 #
 # Left: the plain sum is right where a key was written once. Softmax finds all copies of a key and returns their mean,
 # because nothing tells it which one is newest. (A trained model tells it, by positions.) Decay prefers what is new, and
-# loses what is old. Only the delta rule sits on every line. Right: random keys are not at right angles, so writing one
+# loses what is old. Only the delta rule is right everywhere. Right: random keys are not at right angles, so writing one
 # disturbs the others a little. With few keys the delta rule is best by far. As they come near $d$, the state is full,
 # and its lead is gone. Softmax doesn't care how many keys there are: it has kept them all.
 # </details>
@@ -937,23 +937,10 @@ plots.overwritten_keys(delta_rule, recurrent_decayed_attention, d=16)
 #
 # ## 10.8 What each of them costs  ●●○ · 15 min · 2 points
 #
-# (A side road: nothing later needs these formulas. If time is short, go on to the pictures below them.) Count the FLOPs
-# of the **matrix products** only, as PyTorch's counter does, for one head with $d_v = d$ and $n = m$. A product of
-# $(a \times b)$ and $(b \times c)$ costs $2\,a\,b\,c$. Leave out sums, softmaxes, masks and normalizers. Full attention
-# is done for you: scores $2\,n^2 d$, mixture $2\,n^2 d$, together $4\,n^2 d$.
-#
-# Count what is *computed*, used or not:
-#
-# - **local**: every token computes all its $2w + 1$ slots, even those that are masked at the ends, and even where
-#   $2w + 1$ is more than $n$;
-# - **local and global**: $n - g$ tokens with $g$ global slots and a window of $2w + 1$; $g$ global tokens with $n$
-#   keys;
-# - **strided**: $n$ is a square number. A token in the middle reads the most keys (10.3), and every token gets that
-#   many slots;
-# - **low rank**: the two projections count;
-# - **linear**: the form of 10.5 (a);
-# - **chunked**: the form of 10.5 (c). $c$ divides $n$; the $c \times c$ squares are computed whole, then cut to
-#   triangles. (10.6 (b) has the same products.)
+# How many FLOPs do the **matrix products** of each take, for one head with $d_v = d$ and $n = m$? A product of
+# $(a \times b)$ and $(b \times c)$ costs $2\,a\,b\,c$, so full attention takes $2\,n^2 d$ for the scores and as much for
+# the mixture. Write the other formulas: local, local and global, strided, low rank, linear (10.5 (a)) and chunked (10.5
+# (c), which has the products of 10.6 (b)). What is computed counts, used or not, as PyTorch's counter would have it.
 #
 # **Check by hand.** For $n = 36$ and $d = 7$: full 36,288; local ($w = 4$) 9072; local and global ($w = 4$, $g = 3$)
 # 14,112; strided 16,128; low rank ($r = 10$) 20,160; linear 7056; chunked ($c = 12$) 19,152.
@@ -1007,8 +994,8 @@ def chunked_flops(n: int, d: int, c: int) -> int:
 # %% [markdown]
 # <details><summary>Hint 1: slots</summary>
 #
-# A query that meets s keys costs 2 s d for the scores and 2 s d for the mixture. So for everything with a softmax: 4 d
-# times the number of all slots.
+# A query that meets s keys costs 2 s d for the scores and 2 s d for the mixture. So for
+# everything with a window or a table: 4 d times the number of all slots.
 # </details>
 # <details><summary>Hint 2: a token in the strided middle</summary>
 #
@@ -1017,7 +1004,11 @@ def chunked_flops(n: int, d: int, c: int) -> int:
 # <details><summary>What exactly is checked</summary>
 #
 # - Six formulas, exact, which share the points equally. Whole numbers; a float that is whole counts too.
-# - The window may be wider than the text: $n = 7$ and $w = 5$, for instance. It still has $2w + 1$ slots.
+# - Local: all $2w + 1$ slots of every token, even those that are masked at the ends, and even where $2w + 1 > n$.
+# - Local and global: $n - g$ tokens with $g$ global slots and a window; $g$ tokens with $n$ keys.
+# - Strided: $n$ is a square number, and every token has as many slots as one in the middle reads (10.3).
+# - Low rank: the two projections count. Chunked: $c$ divides $n$, and the $c \times c$ squares are computed whole.
+# - No sums, softmaxes, masks or normalizers.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "cost_of_all_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
@@ -1068,8 +1059,7 @@ plots.cost_of_all({
 # In the second picture low rank, the linear ones, decay and delta rule can lie on one line: no tensor larger than the
 # output is needed. (At $n = 64$ the square of one chunk is larger.) If yours lie higher: which tensor is it?
 #
-# On the clock full attention is among the fastest at 64 tokens: it is two big products, and everything else is small
-# pieces. The strided pattern, gathered key by key, needs long sequences to catch up. The delta rule has one and a half
+# On the clock full attention is among the fastest at 64 tokens: it is two big products and little else. The strided pattern, gathered key by key, needs long sequences to catch up. The delta rule has one and a half
 # times the FLOPs of linear attention, and as a loop over tokens it is the slowest of all for a long time: $n$ steps,
 # one after the other. That is what its chunks are for. Where an exponent on the clock is above the counted one, memory
 # is the usual reason: tensors that no longer fit into the cache must be fetched from afar. (Or another program wanted
@@ -1084,8 +1074,8 @@ plots.cost_of_all({
 #
 # 1. **Contracts.** A model reads contracts of 50,000 tokens and gives one verdict each. Clauses mostly refer to text
 #    nearby, and the verdict depends on all of them.
-# 2. **Live captions.** A phone writes captions for hours, about 3 tokens per second, with a few megabytes for the whole
-#    model's memory of the past. The gist of what was said is enough.
+# 2. **Live captions.** A phone writes captions for hours, about 3 tokens per second, with a few megabytes for the memory of
+#    the past of all 12 layers of 8 heads. The gist of what was said is enough.
 # 3. **Sentences.** A translator reads sentences of at most 60 tokens.
 #
 # <!-- BEGIN MARK SCHEME -->
@@ -1112,7 +1102,7 @@ plots.cost_of_all({
 # acceptable, as the gist is enough.
 #
 # **Sentences:** full attention. $4 n^2 d = 4 \cdot 3600 \cdot 64 = 0.92$ million FLOPs per head, and linear attention
-# would take $4 n d^2 = 0.98$ million: with $n < d$ it is even dearer. There is nothing to save, and exact weights to
+# would take $4 n d^2 = 0.98$ million: with $n < d$ it costs even more. There is nothing to save, and exact weights to
 # lose.
 
 # %% [markdown]
@@ -1151,7 +1141,6 @@ guesses({
 # - **Choose what such a state forgets:** with decay everything alike, step by step or when a gate says so; with the
 #   delta rule only what stood under the key that is written again.
 # - A right output proves nothing about cost. Count. And FLOPs prove nothing about seconds. Measure.
-# - Below a few hundred tokens full attention is hard to beat.
 #
 # **Read more**
 #

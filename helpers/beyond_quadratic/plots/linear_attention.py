@@ -124,7 +124,7 @@ def state_or_cache(d: int, lengths: Sequence[int]) -> None:
     """Numbers that must be kept to write the next token: all keys and values, or one state."""
     figure, axis = plt.subplots(figsize=(6.5, 3))
     axis.loglog(lengths, [2 * n * d for n in lengths], "o-", color=KEY, label="softmax: keys and values, 2 n d")
-    axis.loglog(lengths, [d * (d + 1)] * len(lengths), "o-", color=WEIGHT, label="linear: state and normaliser, d² + d")
+    axis.loglog(lengths, [d * (d + 1)] * len(lengths), "o-", color=WEIGHT, label="linear: state and normalizer, d² + d")
     axis.axvline((d + 1) / 2, color=OUTPUT, ls=":")
     axis.text((d + 1) / 2 * 1.1, 2 * lengths[-1] * d / 3, f"n = {(d + 1) / 2:g}", color=OUTPUT)
     axis.set(xlabel="tokens so far", ylabel="numbers kept", title=f"what one head of width {d} carries along")
