@@ -105,7 +105,7 @@ def _by_output(
         or _by_mark(check, failed)
         or _by_guard(check, trials, failed)
         or _by_two(check, student, trials, failed)
-        or _by_multiple(check, failed)
+        or _by_multiple(check, trials, failed)
         or _by_one_case(check, trials, failed)
     )
 
@@ -132,9 +132,14 @@ def _by_two(check: Subject, student: Callable, trials: list[CaseResult], failed:
     return None
 
 
-def _by_multiple(check: Subject, failed: list[CaseResult]) -> Diagnosis | None:
+def _by_multiple(check: Subject, trials: list[CaseResult], failed: list[CaseResult]) -> Diagnosis | None:
     """A slip whose output the student's is a multiple of, in every case: another factor came on top."""
-    if not check.compare or check.quiz or not all(_telling_numbers(trial.seen.output) for trial in failed):
+    if (
+        len(failed) < len(trials)
+        or not check.compare
+        or check.quiz
+        or not all(_telling_numbers(trial.seen.output) for trial in failed)
+    ):
         return None
     same = [wrong for wrong in check.misconceptions if all(_is_multiple(check, wrong, trial) for trial in failed)]
     if len(same) != 1:

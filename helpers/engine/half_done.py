@@ -44,7 +44,7 @@ Part = tuple[str, int, int]  # how, which one, and of which axis, counted from t
 def half_done(check: Any, trials: list[CaseResult], failed: list[CaseResult]) -> str:
     """What all outputs that are wrong show; "" where they don't show the same, or nothing is known of it."""
     ended = [trial for trial in failed if not trial.seen.error]
-    if check.quiz or not check.compare or not all(map(_is_dense, tree_leaves([trial.seen.output for trial in ended]))):
+    if check.quiz or not check.compare or not all(map(is_dense, tree_leaves([trial.seen.output for trial in ended]))):
         return ""
     pairs = [list(_wrong_pairs(check, trial)) for trial in ended]
     if not pairs or not all(pairs) or all(trial.hidden for trial in ended):
@@ -69,7 +69,8 @@ def half_done(check: Any, trials: list[CaseResult], failed: list[CaseResult]) ->
     )
 
 
-def _is_dense(leaf: Any) -> bool:
+def is_dense(leaf: Any) -> bool:
+    """Whether it is no tensor, or an ordinary one."""
     if not isinstance(leaf, Tensor):
         return True
     return leaf.layout == torch.strided and not (leaf.is_quantized or leaf.is_complex() or leaf.is_meta)

@@ -10,6 +10,7 @@ from torch.utils._pytree import tree_leaves
 
 from .anti_gaming import same
 from .case_result import CaseResult
+from .half_done import is_dense
 
 UNUSED = "What is off stays the same whatever {} {}. Should it not depend on {}?"
 
@@ -45,4 +46,4 @@ def _off(check: Any, trial: CaseResult) -> list[int]:
     if len(got) != len(want):
         return []
     off = [i for i, pair in enumerate(zip(got, want, strict=True)) if not check.agrees(*pair, trial.seen.args)]
-    return off if all(isinstance(got[i], Tensor) and len(got[i].unique()) > 2 for i in off) else []
+    return off if all(isinstance(got[i], Tensor) and is_dense(got[i]) and len(got[i].unique()) > 2 for i in off) else []

@@ -462,8 +462,8 @@ check.two_word_example(two_word_example, points=1, cases=hidden.two_word_example
 # ## 2.8 Make attention choose  ●●○ · 15 min · 2 points
 #
 # Attention is soft, but it can be made to choose as sharply as you like. Here you choose the **vectors** for attention
-# without the $1/\sqrt d$: $n$ queries, $n$ keys and $n$ different values of width $d \ge n$, so that query $i$ gets value
-# $i$, for every $i$.
+# without the $1/\sqrt d$: $n$ queries, $n$ keys and $n$ different values of width $d \ge n$, so that query $i$ gets
+# value $i$, for every $i$.
 #
 # **By hand.** If the right key scores 10 and three others score 0, the right one gets $e^{10}/(e^{10} + 3) = 0.99986$.
 # Among ninety-nine others it
@@ -725,7 +725,8 @@ plots.score_maps({
 # <details><summary>What you should see</summary>
 #
 # Flat: the cosine, whose scores spread by about 0.2. The most decided: the dot product, the general and the additive
-# score, which spread by 4 to 6. The scaled dot product and the location-based score, with a spread near 1, lie between. The softmax sees differences of scores, so their size decides, whatever the vectors mean.
+# score, which spread by 4 to 6. The scaled dot product and the location-based score, with a spread near 1, lie between.
+# The softmax sees differences of scores, so their size decides, whatever the vectors mean.
 # </details>
 
 # %% [markdown]
@@ -951,8 +952,8 @@ check.parameter_counts(parameter_counts, points=2, cases=hidden.parameter_counts
 # disputed (Jain & Wallace, 2019: no; Wiegreffe & Pinter, 2019: not so fast). You can build one of the facts behind it
 # yourself: with more keys than dimensions, many different weights give the *same* output (Brunner et al., 2020).
 #
-# Given weights $\alpha$, all above 0, and values $V$ with $n \ge d + 2$ rows, find **other** weights $\alpha'$, none negative and
-# with sum 1, for which $\alpha' V = \alpha V$.
+# Given weights $\alpha$, all above 0, and values $V$ with $n \ge d + 2$ rows, find **other** weights $\alpha'$, none
+# negative and with sum 1, for which $\alpha' V = \alpha V$.
 #
 # Move from $\alpha$ along a direction $z$ that changes neither output nor sum: $z V = 0$ keeps the output,
 # $\sum_i z_i = 0$ keeps the sum. These are $d + 1$ equations for $n$ unknowns, so there is a solution as soon as
@@ -1070,8 +1071,8 @@ guesses({
 # - **softmax** divides 1 among the scores; only differences count; subtract the maximum.
 # - **Attention** is $\operatorname{softmax}(QK^\top/\sqrt{d_k})\,V$: two matrix products with a softmax in between.
 #   Rows are queries, columns are keys.
-# - $\sqrt{d_k}$, because a dot product of $d$ independent terms of variance 1 has variance $d$, and a saturated softmax has no
-#   gradient.
+# - $\sqrt{d_k}$, because a dot product of $d$ independent terms of variance 1 has variance $d$, and a saturated softmax
+#   has no gradient.
 # - Attention treats its tokens as a **set**. Order must be added (unit 05) or enforced by a mask (unit 03).
 # - The weights say how an output was mixed, but by themselves not why.
 #
@@ -1094,7 +1095,7 @@ guesses({
 # %% [markdown]
 # ## Where you stand
 #
-# What your checks have given since the kernel started. Before you hand in, restart the kernel, run all cells, and look here
+# What your checks have given so far. Before you hand in, restart the kernel, run all cells, and look here
 # once more.
 
 # %%

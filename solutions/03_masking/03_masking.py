@@ -160,7 +160,8 @@ plots.masking_a_row([2.0, 1.0, 3.0, -0.5, 2.5], [True, True, False, True, False]
 # - **A row with nothing allowed.** All exponentials are 0, and 0/0 is NaN. Such rows happen (a sequence that is all
 #   padding, a padded query). Give them weights 0, and keep NaN out of the gradients. It is best if no NaN ever arises.
 #   If you wipe it off afterwards (`nan_to_num`), it matters how the $-\infty$ came in: where it was *filled in*
-#   (`masked_fill`, `torch.where`) the backward pass ends there; where it was *added*, the NaN comes back in the gradient.
+#   (`masked_fill`, `torch.where`) the backward pass ends there; where it was *added*, the NaN comes back in the
+#   gradient.
 # - **Half precision.** Old code writes $-10^9$ for $-\infty$. The largest number in float16 is 65,504, so there
 #   `masked_fill` stops with an error.
 # - **Large scores, on either side of the mask.** A hidden score may be the largest of its row.
@@ -294,9 +295,9 @@ check.mask_then_renormalise(mask_then_renormalise, points=1, cases=hidden.mask_t
 
 # %% [markdown]
 # **Measure it.** On paper the two ways are equal. Now let one *hidden* score rise, and watch the error of your function
-# in three kinds of floating-point numbers. **Predict first:** the smallest positive float16 is about
-# $6 \cdot 10^{-8} = e^{-16.6}$. Smaller ones round to it, or to 0. By how much, roughly, must the hidden score lead before float16
-# has nothing left and gives 0/0?
+# in three kinds of floating-point numbers. **Predict first:** the smallest positive float16 is about $6 \cdot 10^{-8} =
+# e^{-16.6}$. Smaller ones round to it, or to 0. By how much, roughly, must the hidden score lead before float16 has
+# nothing left and gives 0/0?
 
 # %%
 guess_lead = None  # a number
@@ -647,8 +648,8 @@ plots.which_peek(leaks_future, my_guess)
 # same over the features of each token, which is what layer norm does. D has the right mask and the wrong axis: each
 # column is divided among all its queries, so a later query takes weight from an earlier one. E is a clumsy way to write
 # a sum over the past; its rounding noise comes from the future, and no model can learn from that. G adds to every other
-# output the token that follows. I adds a thousandth of the next token: faint, and training would find it all the same. A and H are
-# sound.
+# output the token that follows. I adds a trace of the next token, and training would find it all the same.
+# A and H are sound.
 # </details>
 #
 # ## 3.11 What is to be predicted  ●●○ · 15 min · 2 points
@@ -1010,7 +1011,7 @@ guesses({
 # %% [markdown]
 # ## Where you stand
 #
-# What your checks have given since the kernel started. Before you hand in, restart the kernel, run all cells, and look here
+# What your checks have given so far. Before you hand in, restart the kernel, run all cells, and look here
 # once more.
 
 # %%

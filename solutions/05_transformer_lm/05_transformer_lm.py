@@ -230,10 +230,10 @@ check.shift_is_rotation(shift_rotation, points=1, cases=hidden.shift_is_rotation
 # ## 5.5 Turn the queries and keys  ●●● · 30 min · 2 points
 #
 # The table of 5.2 is added to the tokens. So positions mix with meanings, and the model must learn to keep the two
-# apart. **RoPE** (Su et al., 2021) does it another way: *turn* the query at position $t$ by $t\theta_i$, pair by pair, and the key at position
-# $s$ by $s\theta_i$. In the dot product only the difference of the angles is left: with $R_t$ for the turn of a row by
-# position $t$, $(q R_t)(k R_s)^\top = q R_t R_s^\top k^\top = q R_{t-s}\, k^\top$. So the score depends only on the
-# words and on the distance $t - s$. Values are not turned. They are what is handed over.
+# apart. **RoPE** (Su et al., 2021) does it another way: *turn* the query at position $t$ by $t\theta_i$, pair by pair,
+# and the key at position $s$ by $s\theta_i$. In the dot product only the difference of the angles is left: with $R_t$
+# for the turn of a row by position $t$, $(q R_t)(k R_s)^\top = q R_t R_s^\top k^\top = q R_{t-s}\, k^\top$. So the
+# score depends only on the words and on the distance $t - s$. Values are not turned. They are what is handed over.
 #
 # For a pair of neighboring features $(x_{2i}, x_{2i+1})$ at position $t$, with $\varphi = t\,\theta_i$ (equation 34 of
 # the paper):
@@ -960,10 +960,10 @@ check.train(train, points=3, cases=hidden.train)
 plots.story_examples()
 
 # %% [markdown]
-# Some words are chance: nobody can know which animal comes, or how it will dance. Others are not. After
-# `two dogs ( old [ grey ] ) that` comes a verb without *s*. A bracket that was opened last is closed first. After the second
-# *Leo* comes the surname of the first. A dance is danced *again*: the same eight steps, in the same order. And the story ends with the
-# names it began with. To get these right, a model must look back over many words.
+# Some words are chance: nobody can know which animal comes, or how it will dance. Others are not. After `two dogs ( old
+# [ grey ] ) that` comes a verb without *s*. A bracket that was opened last is closed first. After the second *Leo*
+# comes the surname of the first. A dance is danced *again*: the same eight steps, in the same order. And the story ends
+# with the names it began with. To get these right, a model must look back over many words.
 #
 # The grammar is known, so its **entropy** is known: all choices together, in nats, over the number of tokens (the words
 # and the end token). On average over new stories, no model that sees only the past can have a smaller loss. That is the
@@ -996,8 +996,8 @@ plots.train_on_stories(train, DecoderLM, rotary_embedding, learning_rate)
 # <details><summary>What you should see</summary>
 #
 # A steep fall: the model learns which words there are, and in what order they come. Then one skill after the other,
-# each with a fall of its own, and the last stretch down to the floor. The table tells which skills the model has: where the
-# loss of a kind of place is at its floor, nothing more can be learned.
+# each with a fall of its own, and the last stretch down to the floor. The table tells which skills the model has: where
+# the loss of a kind of place is at its floor, nothing more can be learned.
 #
 # We trained from the seeds 0, 1 and 2, and ended 1.5%, 1.3% and 1.3% above the floor. The cell takes seed 2. (Your
 # last digits may differ.)
@@ -1307,7 +1307,7 @@ guesses({
 # %% [markdown]
 # ## Where you stand
 #
-# What your checks have given since the kernel started. Before you hand in, restart the kernel, run all cells, and look here
+# What your checks have given so far. Before you hand in, restart the kernel, run all cells, and look here
 # once more.
 
 # %%

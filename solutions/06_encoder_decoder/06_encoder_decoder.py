@@ -964,7 +964,7 @@ guesses({
 # %% [markdown]
 # ## Where you stand
 #
-# What your checks have given since the kernel started. Before you hand in, restart the kernel, run all cells, and look here
+# What your checks have given so far. Before you hand in, restart the kernel, run all cells, and look here
 # once more.
 
 # %%

@@ -277,9 +277,9 @@ plots.cost_per_token(KVCache)
 #
 # The products with weights (projections, MLP, output head) are what a cache saves: $n^0$ with it, $n^1$ without. The
 # attention itself stays: one row of scores, $n^1$, instead of a square, $n^2$. On the right: without a cache the square
-# of scores comes and goes with every token. From 256 tokens on the cache is smaller. But it *stays*, for every sequence that is being
-# written. That is the new price. (To see 4k tokens, run `plots.cost_per_token(KVCache, (256, 512, 1024, 2048, 4096))`.
-# It takes up to a minute on two CPU cores.)
+# of scores comes and goes with every token. From 256 tokens on the cache is smaller. But it *stays*, for every sequence
+# that is being written. That is the new price. (To see 4k tokens, run `plots.cost_per_token(KVCache, (256, 512, 1024,
+# 2048, 4096))`. It takes up to a minute on two CPU cores.)
 # </details>
 #
 # ## 8.5 A step with a cache  ●●● · 35 min · 3 points
@@ -304,8 +304,8 @@ plots.cost_per_token(KVCache)
 # 2×5. The first row sees columns 0, 1, 2, 3; the second all five. One entry of ten is masked.
 #
 # **Before you write:** the usual mask for two tokens hides the upper right corner of a 2×2 square. Where is that corner
-# when there are five columns? The animation shows a longer text: a prompt of six tokens in chunks of four and two, then two
-# written tokens.
+# when there are five columns? The animation shows a longer text: a prompt of six tokens in chunks of four and two, then
+# two written tokens.
 
 # %%
 plots.chunk_mask_film()
@@ -441,8 +441,8 @@ check.generate_cached(generate_cached, points=2, cases=hidden.generate_cached)
 #
 # $$\max \lvert\, \mathrm{layer}([x;\, x_\text{new}])_{0 \dots n-1} - \mathrm{layer}(x) \,\rvert$$
 #
-# **Predict** (the answer stands at the end of the unit): for how many of these three is it 0, but for rounding: causal attention, bidirectional attention (as in BERT), causal
-# attention followed by one bidirectional layer?
+# **Predict** (the answer stands at the end of the unit): for how many of these three is it 0, but for rounding: causal
+# attention, bidirectional attention (as in BERT), causal attention followed by one bidirectional layer?
 
 # %%
 guess_unchanged = None  # 0, 1, 2 or 3
@@ -813,8 +813,9 @@ plots.cost_of_absorbing(latent_attention, d=256, h=8, d_h=32, d_c=64)
 # be absorbed anymore. So a token stores one more key, 64 wide, rotated and shared by all heads. Every query has 64 more
 # features for it, and the two scores are added (section 2.1.3; the scale is then $1/\sqrt{128 + 64}$).
 #
-# **Think it over:** a score of DeepSeek-V2 is now a sum of 512 products instead of 128 (the 64 for positions aside), so the
-# scores cost four times as many FLOPs. Why is that a good bargain for a single new token? And is it one for a long prompt?
+# **Think it over:** a score of DeepSeek-V2 is now a sum of 512 products instead of 128 (the 64 for positions aside), so
+# the scores cost four times as many FLOPs. Why is that a good bargain for a single new token? And is it one for a long
+# prompt?
 #
 # <details><summary>Compare</summary>
 #
@@ -1297,10 +1298,10 @@ plots.tell_stories(story_model, generate_cached, lm, vocabulary, prompts, n=60)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# The same words, down to the last one. With the cache a story takes 4 + 59 = 63 positions. Without, it takes 4 + 5 + … + 63
-# = 2,010, 32 times as many. The clock shows a smaller factor, because this model is tiny: a step of a single position
-# is mostly the time that Python and PyTorch need to start a few dozen operations. The larger the model and the
-# longer the text, the closer the two factors get.
+# The same words, down to the last one. With the cache a story takes 4 + 59 = 63 positions. Without, it takes
+# 4 + 5 + … + 63 = 2,010, 32 times as many. The clock shows a smaller factor, because this model is tiny: a step of a
+# single position is mostly the time that Python and PyTorch need to start a few dozen operations. The larger the model
+# and the longer the text, the closer the two factors get.
 # </details>
 #
 # One thing is left to fix. Your step still joins old and new with `torch.cat`, so every step copies each layer's keys
@@ -1359,7 +1360,7 @@ guesses({
 # %% [markdown]
 # ## Where you stand
 #
-# What your checks have given since the kernel started. Before you hand in, restart the kernel, run all cells, and look here
+# What your checks have given so far. Before you hand in, restart the kernel, run all cells, and look here
 # once more.
 
 # %%

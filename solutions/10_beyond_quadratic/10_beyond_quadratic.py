@@ -23,7 +23,8 @@
 # - predict the cost of each, count it, measure it, and choose.
 #
 # **How to work.** For each kind of attention: predict how it grows, write it, and let the check count what it really
-# does: a right output at too high a price earns at most half of the points. You have about 3½ hours, and 25 points to earn.
+# does: a right output at too high a price earns at most half of the points. You have about 3½ hours, and 25 points to
+# earn.
 #
 # **For all functions here:** where there is a softmax, scores may be in the tens of thousands, above 0 and below, so
 # mask with $-\infty$. Gradients are checked in all exercises but 10.8, in float64.
@@ -153,8 +154,8 @@ plots.local_growth(local_attention, lengths=[128, 256, 512, 1024], d=16, w=8)
 #
 # In a band, news travels $w$ tokens per layer. From one end of 4096 tokens to the other with $w = 128$ takes 32 layers.
 # The way out of Longformer (Beltagy et al., 2020): let the first $g$ tokens be **global**. They read all tokens, and
-# all tokens read them. Any two tokens are then at most two steps apart. A token that stands for the whole text, such as BERT's
-# `[CLS]`, is a natural choice.
+# all tokens read them. Any two tokens are then at most two steps apart. A token that stands for the whole text, such as
+# BERT's `[CLS]`, is a natural choice.
 
 # %%
 plots.window_film()
@@ -458,11 +459,11 @@ plots.summary_error(low_rank_attention, ranks=[4, 8, 16, 32, 64, 128, 256])
 plots.brackets(n=10, d=3)
 
 # %% [markdown]
-# The product in parentheses on the right is $d \times d_v$, however long the sequence is. Weights must be positive and sum to 1.
-# So $\varphi$ must be positive, for instance $\varphi(x) = \operatorname{elu}(x) + 1$, and each row is divided by the
-# sum of its weights, the **normalizer**. There is no $1/\sqrt d$: it was there for the softmax. And nothing is added to
-# the normalizer: $\varphi$ is positive, so on paper it is never 0. (The paper's code adds a small number, which shows where all
-# features are small.)
+# The product in parentheses on the right is $d \times d_v$, however long the sequence is. Weights must be positive and
+# sum to 1. So $\varphi$ must be positive, for instance $\varphi(x) = \operatorname{elu}(x) + 1$, and each row is
+# divided by the sum of its weights, the **normalizer**. There is no $1/\sqrt d$: it was there for the softmax. And
+# nothing is added to the normalizer: $\varphi$ is positive, so on paper it is never 0. (The paper's code adds a small
+# number, which shows where all features are small.)
 #
 # $$\text{out}_i = \frac{\varphi(q_i)\,S}{\varphi(q_i) \cdot z}, \qquad S = \sum_j \varphi(k_j)^\top v_j, \qquad
 # z = \sum_j \varphi(k_j)$$
@@ -937,8 +938,8 @@ plots.overwritten_keys(delta_rule, recurrent_decayed_attention, d=16)
 #
 # ## 10.8 What each of them costs  ●●○ · 15 min · 2 points
 #
-# How many FLOPs do the **matrix products** of each take, for one head with $d_v = d$ and $n = m$? A product of
-# $(a \times b)$ and $(b \times c)$ costs $2\,a\,b\,c$, so full attention takes $2\,n^2 d$ for the scores and as much for
+# How many FLOPs do the **matrix products** of each take, for one head with $d_v = d$ and $n = m$? A product of $(a
+# \times b)$ and $(b \times c)$ costs $2\,a\,b\,c$, so full attention takes $2\,n^2 d$ for the scores and as much for
 # the mixture. Write the other formulas: local, local and global, strided, low rank, linear (10.5 (a)) and chunked (10.5
 # (c), which has the products of 10.6 (b)). What is computed counts, used or not, as PyTorch's counter would have it.
 #
@@ -1059,11 +1060,12 @@ plots.cost_of_all({
 # In the second picture low rank, the linear ones, decay and delta rule can lie on one line: no tensor larger than the
 # output is needed. (At $n = 64$ the square of one chunk is larger.) If yours lie higher: which tensor is it?
 #
-# On the clock full attention is among the fastest at 64 tokens: it is two big products and little else. The strided pattern, gathered key by key, needs long sequences to catch up. The delta rule has one and a half
-# times the FLOPs of linear attention, and as a loop over tokens it is the slowest of all for a long time: $n$ steps,
-# one after the other. That is what its chunks are for. Where an exponent on the clock is above the counted one, memory
-# is the usual reason: tensors that no longer fit into the cache must be fetched from afar. (Or another program wanted
-# the processor.) Fewer FLOPs are not fewer seconds.
+# On the clock full attention is among the fastest at 64 tokens: it is two big products and little else. The strided
+# pattern, gathered key by key, needs long sequences to catch up. The delta rule has one and a half times the FLOPs of
+# linear attention, and as a loop over tokens it is the slowest of all for a long time: $n$ steps, one after the other.
+# That is what its chunks are for. Where an exponent on the clock is above the counted one, memory is the usual reason:
+# tensors that no longer fit into the cache must be fetched from afar. (Or another program wanted the processor.) Fewer
+# FLOPs are not fewer seconds.
 # </details>
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "which_one_question", "locked": true, "schema_version": 3, "solution": false}
@@ -1074,8 +1076,8 @@ plots.cost_of_all({
 #
 # 1. **Contracts.** A model reads contracts of 50,000 tokens and gives one verdict each. Clauses mostly refer to text
 #    nearby, and the verdict depends on all of them.
-# 2. **Live captions.** A phone writes captions for hours, about 3 tokens per second, with a few megabytes for the memory of
-#    the past of all 12 layers of 8 heads. The gist of what was said is enough.
+# 2. **Live captions.** A phone writes captions for hours, about 3 tokens per second, with a few megabytes for the
+#    memory of the past of all 12 layers of 8 heads. The gist of what was said is enough.
 # 3. **Sentences.** A translator reads sentences of at most 60 tokens.
 #
 # <!-- BEGIN MARK SCHEME -->
@@ -1159,7 +1161,7 @@ guesses({
 # %% [markdown]
 # ## Where you stand
 #
-# What your checks have given since the kernel started. Before you hand in, restart the kernel, run all cells, and look here
+# What your checks have given so far. Before you hand in, restart the kernel, run all cells, and look here
 # once more.
 
 # %%

@@ -163,7 +163,7 @@ assert local_flops(3600, 32, 8) < linear_flops(3600, 32)
 @pytest.mark.parametrize(
     ("unit", "fragment", "numbers"),
     [
-        ("01", "One micro-batch on 16 devices: {:.0f} % idle", (100 * 15 / 16,)),
+        ("01", "One micro-batch on 16 devices: {:.0f}% idle", (100 * 15 / 16,)),
         ("02", "weights {:.2f} and {:.2f}. The sum prefers", torch.tensor([4.0, 1.0]).softmax(0).tolist()),
         ("02", "would need ${:.1f} \\cdot 10^{{11}}$ weights", ((1000 * 512) ** 2 / 1e11,)),
         ("02", "The projections need {:,}", (3 * 512**2,)),
@@ -181,17 +181,17 @@ assert local_flops(3600, 32, 8) < linear_flops(3600, 32)
         ),
         ("04", "The spread would be {:.2f} instead of 1", (8 / math.sqrt(512),)),
         ("04", "a loss of $\\ln 8$ on half of the answers, {:.2f} on average", (math.log(8) / 2,)),
-        ("04", "head 1 gives {:.0f} % to its own token", (100 / sum(math.exp(-i / 2) for i in range(64)),)),
+        ("04", "head 1 gives {:.0f}% to its own token", (100 / sum(math.exp(-i / 2) for i in range(64)),)),
         ("04", "$256 \\ln 2 = {:.0f}$ tokens back", (256 * math.log(2),)),
         ("05", "$8 \\ln 2 = {:.1f}$ nats of chance", (8 * math.log(2),)),
         ("05", "$\\ln 6 = {:.2f}$ for a verb", (math.log(6),)),
         ("05", "$\\ln {} = {:.1f}$, if it gives", (len(grammar.VOCABULARY), math.log(len(grammar.VOCABULARY)))),
         ("05", "$\\ln 12 = {:.2f}$ nats, not $\\ln 6$", (math.log(12),)),
         *(
-            ("05", f"| {kind} | {{:.0f}} % | {{:.{'3f' if nats else '0f'}}} |", (100 * count / TOKENS, nats / count))
+            ("05", f"| {kind} | {{:.0f}}% | {{:.{'3f' if nats else '0f'}}} |", (100 * count / TOKENS, nats / count))
             for kind, (nats, count) in grammar.expected_by_kind().items()
         ),
-        ("05", "| all | 100 % | {:.3f} |", (grammar.entropy_per_token(),)),
+        ("05", "| all | 100% | {:.3f} |", (grammar.entropy_per_token(),)),
         ("06", "so it has about ln 11 = {:.1f}", (math.log(11),)),
         (
             "06",

@@ -160,6 +160,7 @@ def not_with_one_token(model, prompt, n):
 generate_cached = Check(
     reference=decoding.generate_cached,
     drive=drive_generation,
+    names=("the text: sequences tokens", "the number of calls of the model", "the number of tokens that it read"),
     view=lambda output: output[0],
     behaviours=[
         Behaviour(

@@ -34,7 +34,8 @@ def drive_lm(
         call(model.double)
     names = dict(call(model.state_dict))
     if missing := [name for name in weights if name not in names]:
-        message = f"the model has no parameter {missing[0]!r}. Those it has: {', '.join(sorted(names))}."
+        norm = " Its norms are LayerNorms, with a weight and a bias." if "norm" in missing[0] else ""
+        message = f"the model has no parameter {missing[0]!r}.{norm} Those it has: {', '.join(sorted(names))}."
         raise Stopped(StudentError("KeyError", message))
     call(model.load_state_dict, weights | _other_heads(model, weights), False)
     call(model.eval)
@@ -302,6 +303,7 @@ _model = Check(
     exercise="DecoderLM",
     reference=_Reference,
     drive=drive_lm,
+    names=("logits: sequences tokens words", "the number of trained numbers", "the table", "the way back"),
     counts=False,
     cases=[
         random_model("2 layers, 2 heads, d = 8, b = 3, n = 5", 11, 8, 2, 2, 3, 5),

@@ -378,6 +378,7 @@ def _never_grows(model, prompt, n, context, choose):
 _write = Check(
     reference=reference.generate,
     drive=drive_loop,
+    names=("the text: sequences tokens", "what the model read", "the number of calls", "the prompt"),
     cases=[
         random_riddle("prompt of 3, 5 to write, context 20", 13, 2, 3, 5, 20),
         random_riddle("context 4, prompt of 3, 6 to write", 17, 3, 3, 6, 4),

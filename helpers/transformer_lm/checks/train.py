@@ -163,6 +163,7 @@ def _numbers(output, *_) -> bool:
 train = Check(
     reference=reference.train,
     drive=drive_training,
+    names=("the list of losses", "what `watch` was told", "the number of batches taken", "what was given"),
     counts=False,
     cases=[
         lessons("6 steps, and 3 batches more than rates", 6, 0.0, 100.0, spare=3),
