@@ -1,0 +1,87 @@
+"""What a card says of an answer that no known slip explains: where it stopped, what it never read, and the like."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from helpers.engine.cases import explicit_case, random_case
+from helpers.engine.check import Check
+from helpers.engine.misconceptions import Misconception
+from helpers.engine.score import NOT_ATTEMPTED
+
+
+def attend(q: Float[Tensor, "n d"], k: Float[Tensor, "m d"], v: Float[Tensor, "m d_v"]) -> Float[Tensor, "n d_v"]:
+    return (q @ k.mT).softmax(-1) @ v
+
+
+def counts(n: int, d: int) -> tuple[int, int]:
+    return 6 * n * d, n * n + d
+
+
+TWICE = Misconception("twice", lambda q, k, v: (q @ k.mT).softmax(-2) @ v, "Along the keys.")
+ATTENTION = Check(attend, [random_case(n=4, m=6, d=5, d_v=3), random_case(n=3, m=5, d=4, d_v=2)], [TWICE])
+HALVED = Misconception("halved", lambda n, d: (3 * n * d, n * n + d), "Two each.")
+NO_SQUARE = Misconception("no square", lambda n, d: (6 * n * d, n + d), "All pairs.")
+COUNTS = Check(counts, [random_case(n=n, d=d) for n, d in ((3, 5), (7, 2), (4, 9))], [HALVED, NO_SQUARE])
+
+
+def told(check: Check, answer) -> str:
+    score = check(answer, points=2)
+    assert score < 2
+    return score.message
+
+
+def test_an_intermediate_result_is_known():
+    assert "right as far as it goes: these are the weights" in told(ATTENTION, lambda q, k, v: (q @ k.mT).softmax(-1))
+    assert "right as far as it goes: a product of matrices" in told(ATTENTION, lambda q, k, v: q @ k.mT)
+
+
+def test_a_softmax_at_the_end_is_seen():
+    assert "sums to 1 along its last axis" in told(ATTENTION, lambda q, k, v: (q @ k.mT @ v).softmax(-1))
+
+
+def test_an_input_that_is_never_read_is_named():
+    assert "whatever `q` and `k` are. Should it not depend on them" in told(
+        ATTENTION, lambda q, k, v: v.mean(0).expand(len(q), -1) * torch.arange(1, 1 + len(q))[:, None]
+    )
+
+
+def test_a_multiple_of_a_slip_is_that_slip():
+    assert "Apart from a factor" in told(ATTENTION, lambda q, k, v: TWICE.function(q, k, v) / len(k))
+
+
+def test_two_slips_in_numbers_are_both_named():
+    assert COUNTS(lambda n, d: (3 * n * d, n + d), points=2).diagnosis == "halved, and no square"
+    assert COUNTS(lambda n, d: (n * d, 7 * n), points=2).diagnosis is None
+
+
+def test_values_in_another_order_are_placed():
+    def pair(x: Float[Tensor, "n d"]) -> tuple[Float[Tensor, "d"], Float[Tensor, "d"]]:
+        return x.sum(0), x.amax(0)
+
+    check = Check(pair, [random_case(n=3, d=4)], names=("sum", "maximum"))
+    assert "sum: That is what maximum should be" in told(check, lambda x: pair(x)[::-1])
+
+
+def test_float32_on_the_way_is_said():
+    check = Check(attend, [random_case(n=4, m=6, d=5, d_v=3, dtype=torch.float64)])
+    assert "about seven digits only" in told(check, lambda *args: attend(*(x.float() for x in args)).double())
+
+
+def test_a_class_with_a_stub_left_earns_what_it_does():
+    class Both:
+        def one(self) -> int:
+            return 1
+
+        def two(self) -> int:
+            raise NotImplementedError
+
+    check = Check(
+        lambda: None,
+        [explicit_case("one", "one", 1), explicit_case("two", "two", 2)],
+        drive=lambda cls, name, right: getattr(cls(), name)() if isinstance(cls, type) else right,
+    )
+    score = check(Both, points=2)
+    assert score == 1 and "stands there still" in score.message
+    Both.one = Both.two
+    assert check(Both, points=2).diagnosis == NOT_ATTEMPTED
