@@ -27,7 +27,7 @@ from .half_done import half_done
 from .kernel_bounds import CERTAIN
 from .misconceptions import Misconception
 from .observe import Observation, StudentError, observe
-from .requirements import exceeded_steps
+from .requirements import Behaviour, exceeded_steps
 from .unused_inputs import unused_inputs
 
 FORBIDDEN = "written without the forbidden function"  # labels of lines on the card
@@ -62,6 +62,7 @@ class Subject(Protocol):
     compare: bool
     quiz: bool
     drive: Callable | None
+    behaviours: tuple[Behaviour, ...]
 
     def observe(self, answer: Callable, args: tuple, gradient: bool = False) -> Observation: ...
     def recall(self, answer: Callable, args: tuple, gradient: bool) -> Observation: ...
@@ -96,6 +97,7 @@ def _by_output(
     same = [wrong for wrong, place in apart if place is None]
     same = [wrong for wrong in same if not (mark := _mark(check, wrong)) or any(_shows(mark, t.seen) for t in failed)]
     same = _still_the_same(check, student, same, failed, words)
+    same = [wrong for wrong in same if _breaks_the_same_rules(check, wrong, failed)]
     same = [wrong for wrong in same if _mark(check, wrong)] or same
     if len(same) == 1:
         message = f"{_lead(check, failed)} {same[0].name}. {same[0].hint}"
@@ -108,6 +110,12 @@ def _by_output(
         or _by_multiple(check, trials, failed)
         or _by_one_case(check, trials, failed)
     )
+
+
+def _breaks_the_same_rules(check: Subject, wrong: Misconception, failed: list[CaseResult]) -> bool:
+    """Whether the way to an output is judged alike: of two that return the same one may have gone another way."""
+    pairs = [(trial.seen, _outcome(check, wrong, trial.seen.args, trial)) for trial in failed if not trial.seen.error]
+    return all(rule.of(mine) == rule.of(other) for mine, other in pairs if other for rule in check.behaviours)
 
 
 def _by_half(check: Subject, trials: list[CaseResult], failed: list[CaseResult]) -> Diagnosis | None:
@@ -399,8 +407,13 @@ def _in_plain_words(check: Subject, student: Callable, trials: list[CaseResult],
     """Where no misconception is named: what is wrong, and what all shown cases together tell of it."""
     if any(trial.wrong for trial in trials):
         yield from (item.note for item in items if item.label == LEAVES_INPUTS)
+    first = _first_problem(trials, items)
+    ended = [trial.seen for trial in trials if not trial.seen.error]
+    for rule in check.behaviours:
+        if not all(map(rule.of, ended)) and rule.note not in first:
+            yield rule.note
     yield unused_inputs(check, student, [trial for trial in trials if not trial.passed])
-    yield _first_problem(trials, items)
+    yield first
     if not check.quiz:
         shown = [trial for trial in trials if not trial.hidden]
         yield _of_another_case(check, shown)

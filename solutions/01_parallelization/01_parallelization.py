@@ -878,8 +878,7 @@ plots.gflops_ladder(matmul_gflops)
 # %% [markdown]
 # ## What you guessed, and what came out
 #
-# Nothing here is graded, and nothing happens if a guess is missing. A wrong guess is the more useful kind: it leaves
-# you something to explain.
+# A wrong guess is the more useful kind: it leaves you something to explain.
 
 # %%
 from helpers.measuring.guesses import guesses

@@ -281,9 +281,9 @@ check.qkv_projections(qkv_projections, points=1, cases=hidden.qkv_projections)
 #
 # $$\operatorname{attention}(Q, K, V) = \operatorname{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V$$
 #
-# Read it from the inside. Row $i$ of $Q K^\top$ holds query $i$'s score with every key. The root of the width keeps
-# the scores from growing (the next section shows why). The softmax turns each row into weights that sum to 1. The
-# product with $V$ mixes the values with those weights.
+# Read it from the inside. Row $i$ of $Q K^\top$ holds query $i$'s score with every key. The root of the width of
+# queries and keys (`d` in the stub, $d_k$ in papers) keeps the scores from growing (the next section shows why). The
+# softmax turns each row into weights that sum to 1. The product with $V$ mixes the values with those weights.
 #
 # **By hand.** Two keys, $d_k = 4$, and a query that scores 4 and 2. Divide by $\sqrt 4 = 2$: 2 and 1. The softmax gives
 # 0.73 and 0.27. So the output is 0.73 of the first value and 0.27 of the second.
@@ -362,7 +362,7 @@ plots.attention_map(torch.softmax((x @ w_q) @ (x @ w_k).T / math.sqrt(d), dim=-1
 # %% [markdown]
 # ## 2.6 How far scores spread  ●●○ · 15 min · 1 point
 #
-# Why divide by $\sqrt{d_k}$? The argument is a footnote in the paper (Vaswani et al.,
+# Why divide by $\sqrt{d_k}$, and not by $d_k$? The argument is a footnote in the paper (Vaswani et al.,
 # 2017, footnote 4). Take queries and keys of width $d$ whose entries are independent, with mean 0 and variance
 # $\sigma^2$. Their dot product is a sum of $d$ terms $q_i k_i$.
 #
@@ -428,7 +428,8 @@ plots.score_spread(widths, plain, {"q·k": without, "q·k / √d": scaled}, keys
 # <details><summary>What you should see</summary>
 #
 # Without the scale the spread grows like √d, so at d = 1024 nearly every query has made up its mind before anything was
-# learned. With the scale the entropy stays where it is at every width, near 5.3 bits.
+# learned. With the scale the entropy stays where it is at every width, near 5.3 bits. Divided by $d$ the
+# scores would hardly differ, and the weights would be flat: 6 bits.
 # </details>
 
 # %% [markdown]
@@ -1049,8 +1050,7 @@ plots.two_explanations(same_output_other_weights, torch.softmax(torch.randn(8), 
 # %% [markdown]
 # ## What you guessed, and what came out
 #
-# Nothing here is graded, and nothing happens if a guess is missing. A wrong guess is the more useful kind: it leaves
-# you something to explain.
+# A wrong guess is the more useful kind: it leaves you something to explain.
 
 # %%
 from helpers.measuring.guesses import guesses

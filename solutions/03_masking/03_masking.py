@@ -528,8 +528,9 @@ check.which_positions(which_positions, points=1, cases=hidden.which_positions)
 # ## 3.10 Does it peek?  ●●● · 35 min · 4 points
 #
 # A causal model has one property that can be tested without reading its code: **if the tokens from position $t$ on
-# change, the outputs before $t$ stay as they are.** A model that breaks it *leaks*. Leaks are common, hard to see in
-# code, and nothing crashes: the loss is merely better than it has any right to be.
+# change, the outputs before $t$ stay as they are.** They would be the same if the text ended there. A model that breaks
+# it *leaks*. Leaks are common, hard to see in code, and nothing crashes: the loss is merely better than it has any
+# right to be.
 #
 # The pictures show three models from the outside. Row $i$, column $j$: how far output $i$ moves when token $j$ is
 # changed. Color above the orange line is a leak. Only the first is sound.
@@ -565,8 +566,7 @@ my_guess = ""  # for example "AEH"
 
 # %% [markdown]
 # Now the detector. It gets a model as a **black box**, a function from `(n, d)` to `(n, d_out)`, and tokens `x` to try
-# it on. It may call the model as often as it likes, on any text. It
-# answers `True` if the model leaks and `False` if it does not.
+# it on. It answers `True` if the model leaks and `False` if it does not.
 #
 # Replace the future with new tokens of standard deviation 1: the earlier outputs of a sound model then change only by
 # rounding, by **less than $10^{-5}$**, and those of a leaky one by more, if only at one position.
@@ -626,8 +626,8 @@ def leaks_future(model, x: Float[Tensor, "n d"]) -> bool:
 #   other lengths may round differently.
 # - `x` is float32, 1 to 30 tokens. A single token leaves nothing to cut: the models tried on it are sound.
 # - Don't set a seed: `x` may have been drawn from the very same one.
-# - A model keeps nothing from call to call, leaves its input alone and makes no NaN. Its output may be a view of its
-#   input, and wider or narrower than `x`.
+# - A model may be called as often as you like. It keeps nothing from call to call, leaves its input alone and makes no
+#   NaN. Its output may be a view of its input, and wider or narrower than `x`.
 # - `True` or `False`, as such or as a tensor.
 # </details>
 
@@ -971,8 +971,7 @@ plots.mask_zoo({
 # %% [markdown]
 # ## What you guessed, and what came out
 #
-# Nothing here is graded, and nothing happens if a guess is missing. A wrong guess is the more useful kind: it leaves
-# you something to explain.
+# A wrong guess is the more useful kind: it leaves you something to explain.
 
 # %%
 from helpers.measuring.guesses import guesses

@@ -234,6 +234,7 @@ check.shift_is_rotation(shift_rotation, points=1, cases=hidden.shift_is_rotation
 # and the key at position $s$ by $s\theta_i$. In the dot product only the difference of the angles is left: with $R_t$
 # for the turn of a row by position $t$, $(q R_t)(k R_s)^\top = q R_t R_s^\top k^\top = q R_{t-s}\, k^\top$. So the
 # score depends only on the words and on the distance $t - s$. Values are not turned. They are what is handed over.
+# LLaMA (Touvron et al., 2023, section 2.2) and most open models since then do it this way.
 #
 # For a pair of neighboring features $(x_{2i}, x_{2i+1})$ at position $t$, with $\varphi = t\,\theta_i$ (equation 34 of
 # the paper):
@@ -873,10 +874,8 @@ plots.learning_rates(learning_rate)
 #   are vectors, and don't decay: nothing is gained by pulling a gain to 0. That takes two parameter groups.
 # - **Clipping**: if all gradients together, as one vector, are longer than `clip`, shorten them to that length (Pascanu
 #   et al., 2013, algorithm 1). One bad batch then can't ruin the weights. (`nn.utils.clip_grad_norm_` does it.)
-# - The loss is the mean of the cross-entropy over targets that are not −100, taken *before* the step.
 #
-# `batches` is a stream of pairs (inputs, targets), already shifted, that may never end. Take one for each rate (`zip`
-# would take one too many).
+# `batches` gives pairs (inputs, targets), already shifted. Return the losses, each taken *before* its step.
 
 # %% nbgrader={"grade": false, "grade_id": "small_model", "locked": true, "schema_version": 3, "solution": false}
 def small_model() -> nn.Module:
@@ -941,7 +940,8 @@ def train(
 #   They come as plain numbers, no tensors. After 60 steps the mean of the last four must be below 0.25.
 # - `batches` is a list or a stream, with at least as many batches as rates. None is taken beyond the rates:
 #   `zip(batches, rates)` takes one too many.
-# - Some targets are −100, never all of a batch. `weight_decay` and `clip` take several values.
+# - The loss is the mean over targets that are not −100; some are, never all of a batch. `weight_decay` and `clip` take
+#   several values.
 # - `watch` is called once per step, counted from 0, before or after the weights move.
 # - All else is PyTorch's default ($\varepsilon = 10^{-8}$). The model comes without gradients, and in training mode.
 # </details>
@@ -1141,12 +1141,13 @@ plots.story_samples(next_token_probabilities, generate)
 # <details><summary>What you should see</summary>
 #
 # The untrained model says next to nothing: the token it has just read looks most likely to come again, and it has just
-# read `<end>`. At $T = 0$ the trained one tells a single story, always the same. At $T = 1$ it tells many, and
-# about a third break a rule of the grammar: 1.3% more loss is 0.4 nats per story. Above that they are more varied, and
-# more often wrong.
+# read `<end>`. At $T = 0$ the trained one tells a single story, always the same. At $T = 1$ it tells many, nearly in
+# the proportions of the grammar, and about a third break a rule: 1.3% more loss is 0.4 nats per story. Above that they
+# are more varied, and more often wrong.
 # </details>
 #
-# **Look into the heads.** In unit 04 you built an induction head by hand. Stories need one: after the second *Leo* the
+# **Look into the heads.** In unit 04 you built an induction head by hand: it looks for an
+# earlier copy of the present token, and attends to what came after. Stories need one: after the second *Leo* the
 # surname must be taken from what followed the first. They also need a head that looks eight tokens back while a dance
 # is danced again. Did training find them? Of the sixteen heads you see four: those that look most where they should, in
 # four kinds of places. The number is the mean weight there, in 40 new stories. **Predict:** silence the head that looks
@@ -1194,9 +1195,9 @@ plots.trained_heads()
 # mask all of these? When the model is used, there is no mask token. And a model that may be asked about any word must
 # keep something about every word.
 #
-# With `chance` < 0.15 a real token is picked; with `chance` < 0.12 it is masked, from 0.12 to 0.135 it becomes `other`,
-# from 0.135 on it stays. Padding (`real` is False) is never picked. Targets are the original tokens where picked, −100
-# elsewhere.
+# `chance` holds a random number from 0 to 1 for each token. With `chance` < 0.15 a real token is picked; with `chance`
+# < 0.12 it is masked, from 0.12 to 0.135 it becomes `other`, from 0.135 on it stays. Padding (`real` is False) is never
+# picked. Targets are the original tokens where picked, −100 elsewhere.
 #
 # **By hand.** Tokens 7, 8, 9, 5 with chances 0.5, 0.1, 0.13, 0.14, other 20, 21, 22, 23, mask token 1: inputs 7, 1, 22,
 # 5, targets −100, 8, 9, 5.
@@ -1262,8 +1263,7 @@ check.masked_lm_objective(masked_lm_objective, points=2, cases=hidden.masked_lm_
 # %% [markdown]
 # ## What you guessed, and what came out
 #
-# Nothing here is graded, and nothing happens if a guess is missing. A wrong guess is the more useful kind: it leaves
-# you something to explain.
+# A wrong guess is the more useful kind: it leaves you something to explain.
 
 # %%
 from helpers.measuring.guesses import guesses

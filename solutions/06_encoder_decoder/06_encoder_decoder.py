@@ -920,8 +920,7 @@ plots.enc_dec_terms(enc_dec_cost, d=512, lengths=(128, 1024, 8192))
 # %% [markdown]
 # ## What you guessed, and what came out
 #
-# Nothing here is graded, and nothing happens if a guess is missing. A wrong guess is the more useful kind: it leaves
-# you something to explain.
+# A wrong guess is the more useful kind: it leaves you something to explain.
 
 # %%
 from helpers.measuring.guesses import guesses

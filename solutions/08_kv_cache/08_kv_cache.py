@@ -170,8 +170,6 @@ check.new_operations(new_operations, points=1, cases=hidden.new_operations)
 # of $n$: the square is back. So allocate the buffers once, for `capacity` tokens, and write each token into its
 # place. `length` says how many are filled. Return a *view* of that part, which copies nothing.
 #
-# One cache belongs to one layer, and keeps the `dtype` that `__init__` gets.
-#
 # **By hand.** Capacity 6, and a prompt of 4 tokens: slots 0 to 3 are filled, `length` is 4. The next token goes to slot
 # 4, and slots 0 to 4 are returned. Three more tokens don't fit, and the cache stays as it is. Compare the lengths
 # yourself: PyTorch doesn't always complain.
@@ -238,10 +236,10 @@ class KVCache:
 # </details>
 # <details><summary>What exactly is checked</summary>
 #
-# - What `append` returns, and `length` after it. How the room lies in memory, and what else the object has, is up to
+# - What `append` returns, and `length` after it. How the buffers lie in memory, and what else the object has, is up to
 #   you. Views from earlier calls aren't looked at again.
-# - float32, float64 and float16. The tokens may have another dtype than the room: keys and values come back in the
-#   room's.
+# - float32, float64 and float16. The tokens may have another dtype than `__init__` gets: keys and values come
+#   back in that one. (Writing into a slice converts them.)
 # - After an `append` the caller writes other numbers into `k` and `v`: the cache must not change.
 # - From the second `append` on, nothing old is copied: no joining, and no tensor larger than the new keys and values
 #   together.
@@ -298,7 +296,7 @@ plots.cost_per_token(KVCache)
 # `rotary_embedding(x, positions)` rotates the rows of `x`, $(\dots, n, d_h)$, by whole numbers `positions`, $(n)$. The
 # keys you are given were rotated when they were stored, and so are those that you return. A key never moves again.
 #
-# (Here `torch.cat` is right: the function keeps nothing between two calls. 8.17 comes back to it.)
+# (Here `torch.cat` is right: the function keeps nothing between two calls, and is easy to test. 8.17 comes back to it.)
 #
 # **By hand.** Three old tokens, two new ones: $m = 3$, $n = 2$. The new ones stand at positions 3 and 4. The scores are
 # 2×5. The first row sees columns 0, 1, 2, 3; the second all five. One entry of ten is masked.
@@ -514,7 +512,7 @@ plots.changed_outputs(change_of_old_outputs, {
 #
 # Predict what PyTorch will count. One attention layer of width $d$ has six products (one multiply-add is 2 FLOPs): four
 # projections ($W_Q$, $W_K$, $W_V$, $W_O$, each $d \times d$), the scores, and the mixing of the values. The number of
-# heads doesn't matter.
+# heads doesn't matter. Masked scores are computed and then thrown away, so they count.
 #
 # Return four numbers:
 # 1. step $n$ **with** a cache: one new token, and $n$ keys to score, its own included;
@@ -948,7 +946,7 @@ check.sliding_cache(SlidingCache, points=3, cases=hidden.sliding_cache)
 # 0.51 the code is round(25.5), and the error is 0.01, half a step.
 #
 # What if a channel is 0 everywhere? Then the formula divides 0 by 0, and int8 has no NaN: the conversion turns it into
-# some whole number, which depends on the machine. Such a channel has the codes 0, whatever its scale.
+# some whole number, which depends on the machine. So such a channel needs a case of its own.
 #
 # And what do the scales cost? The third function counts the bytes.
 
@@ -997,8 +995,8 @@ def quantized_bytes(b: int, h: int, n: int, d_h: int, size: int) -> int:
 #   the type hints.
 # - A code times its scale is within half a step of the input, and the largest entry of each channel (of keys) or token
 #   (of values) has the code ±127.
-# - Every scale is positive; a channel with entries of $10^{-6}$ keeps the scale of the formula. No maximum but 0 is so
-#   small that 1/127 of it becomes 0.
+# - Every scale is positive; a channel of zeros has the codes 0; one with entries of $10^{-6}$ keeps the scale of the
+#   formula. No maximum but 0 is so small that 1/127 of it becomes 0.
 # - The bytes: exact and of type `int`, the codes and scales of keys and values together.
 # </details>
 
@@ -1039,8 +1037,7 @@ plots.page_film()
 
 # %% [markdown]
 # Write the five methods. A *row* stands for all that a token leaves in the cache: $d$ numbers. `users[p]` counts the
-# tables in which page `p` stands, and a page with 0 users is free. `append` calls `take` for a free page, and `take`
-# counts its first user.
+# tables in which page `p` stands, and a page with 0 users is free.
 #
 # **By hand.** Pages of 4 tokens, 6 tokens in `a`, and the first free page is always taken: page 0 is full, page 1 half
 # full, `users` is [1, 1, 0, 0]. Fork: [2, 2, 0, 0], and nothing is copied. `b` adds a row: page 1 is shared, so its
@@ -1311,8 +1308,7 @@ plots.tell_stories(story_model, generate_cached, lm, vocabulary, prompts, n=60)
 # %% [markdown]
 # ## What you guessed, and what came out
 #
-# Nothing here is graded, and nothing happens if a guess is missing. A wrong guess is the more useful kind: it leaves
-# you something to explain.
+# A wrong guess is the more useful kind: it leaves you something to explain.
 
 # %%
 from helpers.measuring.guesses import guesses

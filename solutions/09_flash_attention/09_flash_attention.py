@@ -77,9 +77,9 @@ plots.tile_walk_still()
 # Count bytes for one head, with $n$ queries, $n$ keys and $d_v = d$. Every number takes `itemsize` bytes.
 #
 # - **standard**: the three steps above.
-# - **tiled**: `on_chip` bytes hold four tiles of `B = on_chip // (4 * d * itemsize)` rows each. (The tile of scores
-#   lives in registers and is left out.) $Q$ is read once. Every tile of queries, even a short last one, reads all of
-#   $K$ and $V$. The output is written once, and beside it one more number per row, which section 9.3 explains.
+# - **tiled**: `on_chip` bytes hold four tiles of `B = on_chip // (4 * d * itemsize)` rows each. $Q$ is read once. Every
+#   tile of queries, even a short last one, reads all of $K$ and $V$. The output is written once, and beside it one more
+#   number per row, which section 9.3 explains.
 #
 # **By hand.** $n = 4$, $d = 2$. Standard: $Q, K, V, O$ have 8 numbers each and travel once; $S$ and $P$ have 16 each
 # and travel twice. Together $32 + 64 = 96$ numbers, in float32 384 bytes. Tiled with 64 bytes on chip:
@@ -124,7 +124,8 @@ def tiled_traffic(n: int, d: int, on_chip: int, itemsize: int) -> int:
 # <details><summary>What exactly is checked</summary>
 #
 # - Any sizes, real ones too. The chip holds at least one row of each tile, and may hold everything.
-# - Whole numbers of type `int`, exact. The extra number per row takes `itemsize` bytes like any other.
+# - Whole numbers of type `int`, exact. The tile of scores lives in registers and isn't counted. The extra number per
+#   row takes `itemsize` bytes like any other.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "hbm_traffic_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
@@ -1611,8 +1612,7 @@ plots.time_and_memory({
 # %% [markdown]
 # ## What you guessed, and what came out
 #
-# Nothing here is graded, and nothing happens if a guess is missing. A wrong guess is the more useful kind: it leaves
-# you something to explain.
+# A wrong guess is the more useful kind: it leaves you something to explain.
 
 # %%
 from helpers.measuring.guesses import guesses

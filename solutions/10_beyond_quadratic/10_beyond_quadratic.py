@@ -27,7 +27,8 @@
 # earn.
 #
 # **For all functions here:** where there is a softmax, scores may be in the tens of thousands, above 0 and below, so
-# mask with $-\infty$. Gradients are checked in all exercises but 10.8, in float64.
+# mask with $-\infty$. Gradients are checked in all exercises but 10.8, in float64, so don't overwrite
+# what the backward pass needs: `state = state + new`, not `state += new`.
 # PyTorch's own attention may be called.
 #
 # **Letters.** Besides $n$, $m$, $d$ and $d_v$: $w$ neighbors on each side, $g$ global tokens, $r$ summaries, $\gamma_t$
@@ -1110,8 +1111,7 @@ plots.cost_of_all({
 # %% [markdown]
 # ## What you guessed, and what came out
 #
-# Nothing here is graded, and nothing happens if a guess is missing. A wrong guess is the more useful kind: it leaves
-# you something to explain.
+# A wrong guess is the more useful kind: it leaves you something to explain.
 
 # %%
 from helpers.measuring.guesses import guesses
