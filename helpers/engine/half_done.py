@@ -15,7 +15,9 @@ from .case_result import CaseResult
 from .compare import TOLERANCE, agree, is_number, tolerance
 from .on_the_way import on_the_way, sums_to_1
 
-SAME = "Your function gives the same numbers whatever it is given. Are they written in, those of an example?"
+SAME = (
+    "Your function gives the same numbers whatever it is given. Are they those of an example, or to be filled in later?"
+)
 EMPTY = "What is off is {} everywhere. Is it made, and then not filled in?"
 ONE_OF = "What you return is right, but it is only {} of {}."
 GIVEN = "Your function returns `{}` as it came in."
@@ -30,9 +32,12 @@ SHARES = (
 )
 STACK = "The {} that you return holds the right numbers: `torch.{}`{} makes one tensor of it."
 PART = {
-    ("alone", 0): "What you return is right, but it is only the first {}. Is a `return` inside a loop?",
+    (
+        "alone",
+        0,
+    ): "What you return is right, but it is only the first {}. Is a `return` inside a loop, or the rest yet to come?",
     ("alone", -1): "What you return is right, but it is only the last {}. Does each round of a loop overwrite the "
-    "one before?",
+    "one before, or is the rest yet to come?",
     ("filled", 0): "Only the first {} is filled in, and right; the others are all {}. Does a loop end after one "
     "round? A `return` inside it ends it.",
     ("filled", -1): "Only the last {} is filled in, and right; the others are all {}. Is the tensor for the results "
