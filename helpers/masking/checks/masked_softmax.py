@@ -11,6 +11,7 @@ from helpers.engine.answers.steps import below_all
 from helpers.engine.cases import RandomArg, explicit_case, normal
 from helpers.engine.check import Check
 from helpers.engine.compare import agree, tolerance
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from ..masked_attention import masked_softmax as reference
@@ -58,6 +59,18 @@ def _shares(powers: Callable) -> Callable[..., Tensor]:
     return answer
 
 
+@composable
+def weights(
+    hide: Callable = below_all, axis: int = -1, rest: Callable = lambda shares: shares
+) -> Callable[..., Tensor]:
+    """A softmax of scores whose hidden ones were changed; rest: what becomes of NaN."""
+    return lambda scores, mask: rest(hide(scores, mask).softmax(axis))
+
+
+def no_nan(shares) -> Tensor:
+    return shares.nan_to_num(0.0)
+
+
 def zeros_hidden(scores, mask) -> Tensor:
     product = scores * mask
     return product.masked_fill(product == 0, -math.inf).softmax(-1)
@@ -102,7 +115,7 @@ def in_place(scores, mask) -> Tensor:
 
 def small_constant(scores, mask) -> Tensor:
     powers = torch.exp(below_all(scores, mask) - _largest(scores, mask))
-    return powers / (powers.sum(-1, keepdim=True) + 1e-9)
+    return powers / (powers.sum(-1, keepdim=True) + 1e-8)
 
 
 # ---------------------------------------------------------------------------------------------------------- marks
@@ -212,12 +225,12 @@ masked_softmax = Check(
     misconceptions=wrong_answers(
         __file__,
         after_softmax=lambda scores, mask: scores.softmax(-1) * mask,
-        multiplied=lambda scores, mask: (scores * mask).softmax(-1),
-        upside_down=lambda scores, mask: below_all(scores, ~mask).softmax(-1),
-        nan_in_empty_rows=lambda scores, mask: below_all(scores, mask).softmax(-1),
-        added_1_and_0=lambda scores, mask: (scores + mask.to(scores.dtype)).softmax(-1),
-        minus_1e9=Wrong(lambda scores, mask: scores.masked_fill(~mask, -1e9).softmax(-1), raises="RuntimeError"),
-        minus_1e4=lambda scores, mask: scores.masked_fill(~mask, -1e4).softmax(-1),
+        multiplied=weights(hide=lambda scores, mask: scores * mask),
+        upside_down=weights(hide=lambda scores, mask: below_all(scores, ~mask)),
+        nan_in_empty_rows=weights(),
+        added_1_and_0=weights(hide=lambda scores, mask: scores + mask.to(scores.dtype)),
+        minus_1e9=Wrong(weights(hide=lambda scores, mask: scores.masked_fill(~mask, -1e9)), raises="RuntimeError"),
+        minus_1e4=weights(hide=lambda scores, mask: scores.masked_fill(~mask, -1e4)),
         minus_1e4_but_empty=lambda scores, mask: (
             scores.masked_fill(~mask, -1e4).softmax(-1).masked_fill(~mask.any(-1, keepdim=True), 0.0)
         ),
@@ -226,7 +239,7 @@ masked_softmax = Check(
         nan_in_gradient=lambda scores, mask: (
             (scores + torch.zeros_like(scores).masked_fill(~mask, -math.inf)).softmax(-1).nan_to_num(0.0)
         ),
-        over_queries=lambda scores, mask: below_all(scores, mask).softmax(-2).nan_to_num(0.0),
+        over_queries=Wrong(weights(axis=-2), variants=(weights(axis=-2), weights(axis=-2, rest=no_nan))),
         axis_guessed=Wrong(
             lambda scores, mask: below_all(scores, mask).softmax(axis_guessed(scores)).nan_to_num(0.0),
             recognise=_along_the_axis_guessed,

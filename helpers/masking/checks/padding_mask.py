@@ -7,6 +7,7 @@ from torch import Tensor
 
 from helpers.engine.cases import explicit_case
 from helpers.engine.check import Check
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import wrong_answers
 
 from .. import masks
@@ -18,9 +19,20 @@ def _real(lengths, n) -> Tensor:
     return torch.arange(n) < lengths[:, None]
 
 
-def of_keys(visible: Callable) -> Callable[..., Tensor]:
-    """The mask (b, 1, n, m) that hides other keys: `visible(lengths, m)` is (b, m)."""
-    return lambda lengths, n, m: visible(lengths, m)[:, None, None, :].expand(-1, 1, n, -1)
+def over_keys(visible: Callable, lengths: Tensor, n: int, m: int) -> Tensor:
+    return visible(lengths, m)[:, None, None, :].expand(-1, 1, n, -1)
+
+
+def over_queries(visible: Callable, lengths: Tensor, n: int, m: int) -> Tensor:
+    return visible(lengths, n)[:, None, :, None].expand(-1, 1, n, m)
+
+
+@composable
+def padding(
+    visible: Callable = _real, counted: Callable = lambda lengths: lengths, over: Callable = over_keys
+) -> Callable[..., Tensor]:
+    """The mask (b, 1, n, m) by other lengths, or along other rows or columns: `visible(lengths, m)` is (b, m)."""
+    return lambda lengths, n, m: over(visible, counted(lengths), n, m)
 
 
 def padding_cut_from_the_end(lengths, n, m) -> Tensor:
@@ -43,15 +55,15 @@ padding_mask = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        queries_masked=lambda lengths, n, m: _real(lengths, n)[:, None, :, None].expand(-1, 1, n, m),
+        queries_masked=padding(over=over_queries),
         both_masked=lambda lengths, n, m: (_real(lengths, n)[:, :, None] & _real(lengths, m)[:, None, :])[:, None],
-        upside_down=of_keys(lambda lengths, m: ~_real(lengths, m)),
-        one_too_many=of_keys(lambda lengths, m: _real(lengths + 1, m)),
-        on_the_left=of_keys(lambda lengths, m: ~_real(m - lengths, m)),
+        upside_down=padding(lambda lengths, m: ~_real(lengths, m)),
+        one_too_many=padding(counted=lambda lengths: lengths + 1),
+        on_the_left=padding(lambda lengths, m: ~_real(m - lengths, m)),
         no_head_axis=lambda lengths, n, m: _real(lengths, m)[:, None, :].expand(-1, n, m),
         one_row=lambda lengths, n, m: _real(lengths, m)[:, None, None, :],
         heads_before_batch=lambda lengths, n, m: _real(lengths, m)[None, :, None].expand(1, -1, n, m),
-        longest_only=of_keys(lambda lengths, m: _real(lengths, int(lengths.max()))),
+        longest_only=padding(lambda lengths, m: _real(lengths, int(lengths.max()))),
         full_one_hidden=padding_cut_from_the_end,
         empty_one_seen=lambda lengths, n, m: masks.padding_mask(lengths.clamp(min=1), n, m),
         numbers=lambda lengths, n, m: masks.padding_mask(lengths, n, m).float(),
