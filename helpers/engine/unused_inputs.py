@@ -30,14 +30,20 @@ def _unread(check: Any, student: Callable, trial: CaseResult) -> Iterator[str]:
     for place, (name, arg) in enumerate(zip(inspect.signature(check.reference).parameters, args, strict=False)):
         if not (isinstance(arg, Tensor) and arg.is_floating_point() and arg.numel()):
             continue
-        changed = (*args[:place], torch.rand_like(arg) + arg.abs().amax(), *args[place + 1 :])
-        mine, right = (check.observe(answer, changed) for answer in (student, check.reference))
-        if mine.error or right.error or not off:
-            continue
-        then, now, wanted = (tree_leaves(output) for output in (trial.seen.output, mine.output, right.output))
-        before = tree_leaves(trial.expected)
-        if all(same(now[i], then[i]) and not check.agrees(wanted[i], before[i], args) for i in off):
+        others = (-arg, torch.rand_like(arg) + arg.abs().amax())  # where a maximum lies moves with one of them
+        changed = ((*args[:place], other, *args[place + 1 :]) for other in others)
+        if off and all(_unmoved(check, student, trial, inputs, off) for inputs in changed):
             yield name
+
+
+def _unmoved(check: Any, student: Callable, trial: CaseResult, changed: tuple, off: list[int]) -> bool:
+    """Whether these parts of the output are as they were, and the right ones aren't."""
+    mine, right = (check.observe(answer, changed) for answer in (student, check.reference))
+    if mine.error or right.error:
+        return False
+    then, now, wanted = (tree_leaves(output) for output in (trial.seen.output, mine.output, right.output))
+    before = tree_leaves(trial.expected)
+    return all(same(now[i], then[i]) and not check.agrees(wanted[i], before[i], changed) for i in off)
 
 
 def _off(check: Any, trial: CaseResult) -> list[int]:

@@ -46,6 +46,14 @@ def test_an_input_that_is_never_read_is_named():
     )
 
 
+def test_a_hard_maximum_reads_its_scores_and_a_choice_is_no_softmax():
+    message = told(ATTENTION, lambda q, k, v: v[(q @ k.mT).argmax(-1)])
+    assert "stays the same" not in message
+    assert "sums to 1" not in told(
+        ATTENTION, lambda q, k, v: torch.eye(v.shape[-1])[torch.arange(len(q)) % v.shape[-1]]
+    )
+
+
 def test_a_multiple_of_a_slip_is_that_slip():
     assert "Apart from a factor" in told(ATTENTION, lambda q, k, v: TWICE.function(q, k, v) / len(k))
 
