@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Generator
+from torch import Generator, Tensor
+from torch.utils._pytree import tree_leaves
 
 from .cases import Case
 from .observe import Observation
@@ -25,6 +26,11 @@ class CaseResult:
     def note(self) -> str:
         """What is wrong, in a sentence."""
         return self.wrong or self.dear
+
+    @property
+    def elements(self) -> int:
+        """Of all tensors that went in."""
+        return sum(leaf.numel() for leaf in tree_leaves(self.seen.args) if isinstance(leaf, Tensor))
 
     @property
     def passed(self) -> bool:

@@ -196,9 +196,13 @@ def _right_ones(which: Sequence[str], named: bool) -> str:
     """What is right is said first: by name, or by number."""
     if not which:
         return ""
-    listed = " and ".join(filter(None, (", ".join(which[:-1]), which[-1])))
     several = len(which) > 1
-    return f"{'' if named else 'Values ' if several else 'Value '}{listed} {'are' if several else 'is'} right. "
+    return f"{'' if named else 'Values ' if several else 'Value '}{listed(which)} {'are' if several else 'is'} right. "
+
+
+def listed(words: Sequence[str]) -> str:
+    """Some words in a row: "q, k and v"."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
 def _dict_difference(got: Any, expected: dict, within: tuple[float, float]) -> str:

@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from operator import attrgetter
 from typing import Any, Protocol
 
-import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
@@ -23,7 +23,7 @@ from .card import Item
 from .case_result import CaseResult
 from .compare import Message
 from .constant_factor import constant_factor
-from .half_done import half_done
+from .half_done import half_done, is_dense
 from .kernel_bounds import CERTAIN
 from .misconceptions import Misconception
 from .observe import Observation, StudentError, observe
@@ -128,7 +128,10 @@ def _by_two(check: Subject, student: Callable, trials: list[CaseResult], failed:
     """Two slips together, where one pair alone does what the student's function does."""
     if check.quiz or any(trial.seen.error for trial in failed):
         return None
-    ordered = [*sorted(failed, key=_elements), *(trial for trial in trials if trial.passed)]  # quick ones first
+    ordered = [
+        *sorted(failed, key=attrgetter("elements")),
+        *(trial for trial in trials if trial.passed),
+    ]  # quick ones first
     most = min(two_slips.MOST, UNCOUNTED * _affordable(check, ordered[0]))
     for tried in (islice(two_slips.pairs(check.misconceptions), most), two_slips.of_numbers(check, ordered)):
         likely = [both for both in tried if _gives(check, both, ordered[0])]
@@ -178,17 +181,13 @@ def _affordable(check: Subject, trial: CaseResult) -> int:
     return two_slips.WORK // max(1, right.operations.total())
 
 
-def _elements(trial: CaseResult) -> int:
-    return sum(leaf.numel() for leaf in tree_leaves(trial.seen.args) if isinstance(leaf, Tensor))
-
-
 def _by_one_case(check: Subject, trials: list[CaseResult], failed: list[CaseResult]) -> Diagnosis | None:
     """A slip that alone explains the whole output of one case, where no other slip does and no passing case refutes it.
     It has no name: other cases show something else. Small cases don't count: much that differs is alike there."""
     passed = [trial for trial in trials if trial.passed]
-    quick = sorted(failed, key=_elements)
+    quick = sorted(failed, key=attrgetter("elements"))
     quick = [trial for trial in quick[len(quick) // 2 :] if not _has_short_axis(trial)]
-    quick = [trial for trial in quick if _elements(trial) <= LARGE * _elements(quick[0])]
+    quick = [trial for trial in quick if trial.elements <= LARGE * quick[0].elements]
     most = max(1, _affordable(check, quick[0]) // max(1, len(check.misconceptions))) if quick else 0
     for trial in quick[:most] if check.compare and not check.quiz else ():
         if trial.hidden or trial.seen.error or not all(map(_telling_numbers, (trial.expected, trial.seen.output))):
@@ -388,11 +387,9 @@ def _telling_numbers(expected: Any) -> bool:
     """Whether an output would hardly come about by chance: a table, or a dict of rows, with different numbers in it."""
     leaves = tree_leaves(expected)
     rows = {leaf for leaf in leaves if isinstance(leaf, (int, float))} if isinstance(expected, dict) else ()
-    return len(rows) > 2 or any(_is_dense(leaf) and len(leaf.unique()) > 1 for leaf in leaves)
-
-
-def _is_dense(leaf: Any) -> bool:
-    return isinstance(leaf, Tensor) and leaf.layout == torch.strided and not (leaf.is_quantized or leaf.is_complex())
+    return len(rows) > 2 or any(
+        isinstance(leaf, Tensor) and is_dense(leaf) and len(leaf.unique()) > 1 for leaf in leaves
+    )
 
 
 def _is_right_for(check: Subject, trial: CaseResult, other: CaseResult) -> bool:

@@ -10,6 +10,7 @@ from torch.utils._pytree import tree_leaves
 
 from .anti_gaming import same
 from .case_result import CaseResult
+from .compare import listed
 from .half_done import is_dense
 
 UNUSED = "What is off stays the same whatever {} {}. Should it not depend on {}?"
@@ -21,8 +22,7 @@ def unused_inputs(check: Any, student: Callable, failed: list[CaseResult]) -> st
     if check.drive or check.quiz or not check.compare or not telling:
         return ""
     names = [f"`{name}`" for name in _unread(check, student, telling[0])]
-    listed = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
-    return UNUSED.format(listed, *(("is", "it") if len(names) == 1 else ("are", "them"))) if names else ""
+    return UNUSED.format(listed(names), *(("is", "it") if len(names) == 1 else ("are", "them"))) if names else ""
 
 
 def _unread(check: Any, student: Callable, trial: CaseResult) -> Iterator[str]:
