@@ -225,9 +225,9 @@ def _row(one: Graded) -> str:
     faded = ";opacity:.7" if one.state in (OPEN, WRITTEN) else ""
     cells = (f"{SIGNS[one.state]} {one.number}", one.title, one.id, _share(one), one.state)
     drawn = "".join(
-        f'<td style="{_LINE}{_OF_IDS * (place == 2)}">{escape(words)}</td>' for place, words in enumerate(cells)
+        f'<td style="{_LINE}{style}">{escape(words)}</td>' for words, style in zip(cells, _STYLES, strict=True)
     )
     return f'<tr style="background:none{faded}">{drawn}</tr>'
 
 
-_OF_IDS = ";font:12px ui-monospace,monospace"
+_STYLES = (";white-space:nowrap", "", ";font:12px ui-monospace,monospace", ";white-space:nowrap", ";white-space:nowrap")

@@ -14,7 +14,10 @@ MATHJAX = "https://cdnjs.cloudflare.com/ajax/libs/mathjax/"
 _CONFIG = "MathJax.Hub.Config({"
 _SAFE = 'Safe: {allow: {URLs: "none", classes: "none", cssIDs: "none", styles: "none", require: "none"}}, '
 """Formulas are not cleaned: TeX can make links, too, and clothe its parts."""
-_STYLE = "<style>.rendered_html, .output_area {overflow: auto} a:not([href]) {color: inherit}</style>\n"
+_STYLE = """<style>
+.rendered_html, .output_area {overflow: auto} a:not([href]) {color: inherit} summary {display: list-item}
+</style>
+"""
 """TeX can move its parts anywhere: what leaves its own box is out of sight."""
 _PICTURE = re.compile(r"<img\b(?![^>]*\salt=)", re.IGNORECASE)
 

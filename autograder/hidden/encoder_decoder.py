@@ -6,8 +6,9 @@ from helpers.encoder_decoder.checks.beam_search import tree
 from helpers.encoder_decoder.checks.decoder_layer import _decoder
 from helpers.encoder_decoder.checks.encoder_decoder import _model
 from helpers.encoder_decoder.checks.encoder_layer import _encoder
+from helpers.encoder_decoder.checks.exact_match import _exam
 from helpers.encoder_decoder.checks.greedy_decode import sentence
-from helpers.encoder_decoder.checks.train_reversal import _exam, _targets
+from helpers.encoder_decoder.checks.teacher_forcing import _targets
 from helpers.engine.cases import RandomArg, explicit_case, random_case
 
 EncoderLayer = [
@@ -47,20 +48,18 @@ EncoderDecoder = [
         dtype=torch.float64,
     ),
 ]
-train_reversal = {
-    "teacher_forcing": [
-        explicit_case("5 targets of up to 9 tokens", _targets(5, 9, shortest=3)),
-        explicit_case("two of up to 2", _targets(2, 2)),
-        explicit_case(
-            "one target of one token", RandomArg(lambda generator: torch.randint(3, 23, (1, 1), generator=generator))
-        ),
-    ],
-    "exact_match": [
-        _exam("21 strings of up to 6 tokens", 21, 6, 9),
-        _exam("8 strings, more behind END", 8, 4, 9, kinds="0909099a"),
-    ],
-    "train_reversal": [],
-}
+teacher_forcing = [
+    explicit_case("5 targets of up to 9 tokens", _targets(5, 9, shortest=3)),
+    explicit_case("two of up to 2", _targets(2, 2)),
+    explicit_case(
+        "one target of one token", RandomArg(lambda generator: torch.randint(3, 23, (1, 1), generator=generator))
+    ),
+]
+exact_match = [
+    _exam("21 strings of up to 6 tokens", 21, 6, 9),
+    _exam("8 strings, more behind END", 8, 4, 9, kinds="0909099a"),
+]
+train_reversal = []
 greedy_decode = [
     explicit_case("5 sentences, END at once in one", (1, 4, 7, 2, 5), sentence(5, 8), 11),
     explicit_case("all cut off at 3", (6, 9), sentence(2, 3), 3),

@@ -103,7 +103,7 @@ def _counting(run: Callable, count: Callable[[], None]) -> Callable:
             count()
         if found := _GPU_ONLY.search(source_of(self)):
             raise NotInterpretable(
-                f"`{found[0]}` runs on a GPU alone, and grading interprets kernels on a CPU: write it with functions "
+                f"`{found[0]}` runs only on a GPU, and grading interprets kernels on a CPU: write it with functions "
                 "of `tl`."
             )
         sources.add(source_of(self))

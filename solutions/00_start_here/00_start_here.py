@@ -9,8 +9,9 @@
 # %% [markdown]
 # # 00 · Start here
 #
-# Five minutes from here to your first green card. This notebook shows how the course works: you write a function, run
-# the cell below it, and a card tells you what is right and what went wrong. Then you warm up with shapes.
+# In this course you write attention yourself, from one dot product to a model that tells stories and a kernel for the
+# GPU. Five minutes from here to your first green card: you write a function, run the cell below it, and a card tells
+# you what is right and what went wrong. Then you warm up with shapes.
 #
 # **After this unit you can**
 # - work in a notebook of this course, on Colab or on your own computer, and hand it in;

@@ -111,7 +111,7 @@ check.rnn_encoder(rnn_encoder, points=2, cases=hidden.rnn_encoder)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# The check puts the same weights into PyTorch's own `nn.RNN` too, and compares the states.
+# The check also puts the same weights into PyTorch's own `nn.RNN`, and compares the states.
 #
 # <details><summary>In the first step</summary>
 #
@@ -203,8 +203,8 @@ def attention_all_tokens(
 # - Any $n$ and $m$ ($m < n$ too), $d$ and $d_v$; float32 and float64. Scores may be in the hundreds, and rows of scores
 #   may lie far apart.
 # - (a) `i` is an `int` from 0 to $n - 1$. Row $i$ of (b) is accepted as well, but you would learn nothing.
-# - (b) At most 40 tensor operations, for 1,100 tokens too. (A matrix product is one, an `einsum` several; broadcasting,
-#   `einsum` and `torch.vmap` are fine.)
+# - (b) At most 40 tensor operations, even for 1,100 tokens. (A matrix product is one, an `einsum` several;
+#   broadcasting, `einsum` and `torch.vmap` are fine.)
 # - (b) All scores stand in one tensor: not block by block, and not as Python numbers.
 # - No `F.scaled_dot_product_attention` or other ready-made attention.
 # </details>
@@ -399,7 +399,7 @@ def writing_schedule(layers: int, n: int) -> Int[Tensor, "layers n"]:
 #
 # - A tensor of whole numbers, int64 (PyTorch's usual) or int32; smaller types can't count the steps of a long text. A
 #   view made with `expand` is fine.
-# - Up to 7 layers and 300 tokens; one layer too.
+# - 1 to 7 layers, up to 300 tokens.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "layers_in_sequence_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
@@ -780,7 +780,7 @@ def associative_scan(operator, elements: Float[Tensor, "n w"]) -> Float[Tensor, 
 # - (b) The operator need not be commutative, and need have no neutral element: a row with nothing to its left is passed
 #   on as it is.
 # - (b) The operator's two tensors have the same shape. Don't rely on broadcasting: repeat a row as often as you need it
-#   (`expand` is fine). They may have any number of rows, 0 too.
+#   (`expand` is fine). They may have any number of rows, even 0.
 # - (b) Elements have any width $w$; $n$ goes up to 3,000. float32 and float64.
 # - (b) The depth is at most $2 \lceil \log_2 n \rceil + 1$. It is measured by an operator that writes into the last
 #   column of each row: one more than the larger number in its two inputs.

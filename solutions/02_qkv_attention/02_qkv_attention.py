@@ -127,7 +127,7 @@ plots.query_among_keys(query=(2, 0), keys=[(2, 1), (0, 3), (1, -1)])
 plots.query_turned(keys=[(2, 1), (0, 3), (1, -1)])
 
 # %% [markdown]
-# Now write it for one query. From here on you may use `torch.softmax`.
+# Now write it for one query. (PyTorch's own `torch.softmax` is yours from here on.)
 
 # %% nbgrader={"grade": false, "grade_id": "attention_weights", "locked": false, "schema_version": 3, "solution": true}
 def attention_weights(
@@ -356,7 +356,7 @@ check.scaled_dot_product_attention(scaled_dot_product_attention, points=4, cases
 # %%
 x, w_k = torch.eye(3), torch.eye(3)                              # tokens The, cat, is
 w_q = torch.tensor([[0.0, 0, 0], [0, 0, 0], [0, 4, 0]])          # only "is" asks, and it asks for "cat"
-d = w_k.shape[1]                                                 # the width (3, as there are tokens: a coincidence)
+d = w_k.shape[1]                                                 # the width (also 3: a coincidence)
 plots.attention_map(torch.softmax((x @ w_q) @ (x @ w_k).T / math.sqrt(d), dim=-1), ["The", "cat", "is"])
 
 # %% [markdown]
@@ -414,15 +414,7 @@ guess_entropy_without_scale = None  # "falls", "stays" or "rises"
 guess_entropy_with_scale = None  # "falls", "stays" or "rises"
 
 # %%
-widths, plain, without, scaled = [1, 4, 16, 64, 256, 1024], [], [], []
-for width in widths:
-    scores = torch.randn(200, width) @ torch.randn(64, width).T
-    plain.append(scores)
-    divided = scores / math.sqrt(width)
-    for entropies, logits in ((without, scores), (scaled, divided)):
-        entropies.append(torch.distributions.Categorical(logits=logits).entropy().mean().item() / math.log(2))
-    print(f"d = {width:4}: variance of q·k = {scores.var():7.1f}, of q·k/√d = {divided.var():.2f}")
-plots.score_spread(widths, plain, {"q·k": without, "q·k / √d": scaled}, keys=64)
+plots.score_spread(widths=[1, 4, 16, 64, 256, 1024], queries=200, keys=64)
 
 # %% [markdown]
 # <details><summary>What you should see</summary>
@@ -437,7 +429,7 @@ plots.score_spread(widths, plain, {"q·k": without, "q·k / √d": scaled}, keys
 #
 # A query has the scores $q \cdot k_1 = 112$ and $q \cdot k_2 = 96$ with two words, and $d_k = 64$. Which weights does
 # *scaled* dot-product attention give the two words? Work it out on paper (you'll need $e^2 \approx 7.39$) and return
-# both numbers, rounded to two decimals or better.
+# both numbers.
 
 # %% nbgrader={"grade": false, "grade_id": "two_word_example", "locked": false, "schema_version": 3, "solution": true}
 def two_word_example() -> tuple[float, float]:
@@ -449,7 +441,7 @@ def two_word_example() -> tuple[float, float]:
 # %% [markdown]
 # <details><summary>What exactly is checked</summary>
 #
-# - Both weights, to within 0.01.
+# - Both weights, to within 0.01: two decimals are enough.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "two_word_example_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
@@ -487,7 +479,7 @@ def select_one_value(
 # <details><summary>Hint 1: which keys don't disturb each other?</summary>
 #
 # You want a query that has a high score with one key and a low one with all others. For which set of keys is that
-# easiest? (n ≤ d is a hint too.)
+# easiest? (n ≤ d is also a hint.)
 # </details>
 # <details><summary>Hint 2: nearly there, but 0.48 instead of 1</summary>
 #
@@ -609,8 +601,8 @@ check.equal_attention(query_between, query_for_pair, points=2, cases=hidden.equa
 # ## 2.10 Six ways to score  ●●○ · 25 min · 3 points
 #
 # The dot product is one way to compare a query with a key, and others came before it. (A side road: nothing later in
-# the course needs it.) Each of the six takes $n$ queries and $m$ keys. Entry $(i, j)$ of its result is query
-# $i$ against key $j$: raw scores, no softmax yet.
+# the course needs it.) Each of the six takes $n$ queries and $m$ keys. Rows are queries and columns
+# are keys, as in 2.5, and the softmax, which is the same for all six, comes later.
 #
 # - **Cosine** (content-based): $\dfrac{q \cdot k}{\lVert q \rVert\,\lVert k \rVert}$. Only the direction counts.
 # - **Additive:** $\tanh(q W_q + k W_k) \cdot v$, with a learned vector $v$ (not one of the values). A small network
@@ -690,10 +682,10 @@ def scaled_dot_score(q: Float[Tensor, "n d"], k: Float[Tensor, "m d"]) -> Float[
 # </details>
 # <details><summary>What exactly is checked</summary>
 #
-# - The result is always $n \times m$, even when $n$, $m$ or a width is 1.
-# - float32 and float64; for the cosine float16 too.
-# - The cosine is right for short vectors as well (entries near 0.001). In float16 the squares of such entries are lost:
-#   normalize the rows before you multiply, or compute in a higher dtype.
+# - Raw scores, always $n \times m$, even when $n$, $m$ or a width is 1.
+# - float32 and float64, and float16 for the cosine.
+# - The cosine is right for short vectors as well (entries near 0.001). In float16 the squares of such entries keep
+#   only a digit or two: divide the rows by their `norm` before you multiply, or compute in a higher dtype.
 # - No ready-made `cosine_similarity`. `F.normalize` and loops are fine.
 # </details>
 
@@ -862,7 +854,7 @@ w_q, w_k, w_v = (torch.randn(8, 8) for _ in range(3))
 
 
 def self_attention(x):
-    return F.scaled_dot_product_attention(x @ w_q, x @ w_k, x @ w_v)
+    return scaled_dot_product_attention(x @ w_q, x @ w_k, x @ w_v)
 
 
 plots.permutation_gaps(permutation_gap, {
@@ -881,8 +873,8 @@ plots.permutation_gaps(permutation_gap, {
 # ### Prove it  ●●○ · 10 min · 1 point
 #
 # Show that $\mathrm{Sa}(PX) = P\,\mathrm{Sa}(X)$ for every permutation matrix $P$, where
-# $\mathrm{Sa}(X) = \operatorname{softmax}(Q K^\top\!/\sqrt d)\,V$ and $Q, K, V$ are the projections of $X$. Three lines
-# are enough. Where does the proof use that the softmax runs along rows?
+# $\mathrm{Sa}(X) = \operatorname{softmax}(Q K^\top\!/\sqrt{d_k})\,V$ and $Q, K, V$ are the projections of $X$. Three
+# lines are enough. Where does the proof use that the softmax runs along rows?
 #
 # <!-- BEGIN MARK SCHEME -->
 # **Mark scheme (1 point).**
@@ -895,18 +887,17 @@ plots.permutation_gaps(permutation_gap, {
 
 # %% [markdown] nbgrader={"grade": true, "grade_id": "permutation_equivariance_proof", "locked": false, "points": 1, "schema_version": 3, "solution": true}
 # The projections work on rows one by one: $(PX)W = P(XW)$, so $PX$ has queries $PQ$, keys $PK$, values $PV$. The scores
-# are $PQ(PK)^\top/\sqrt d = P S P^\top$ with $S = QK^\top/\sqrt d$. The softmax treats every row alike, and within a
-# row it gives each entry its share wherever the entry stands, so $\operatorname{softmax}(P S P^\top) = P A P^\top$ with
-# $A = \operatorname{softmax}(S)$. Then $\mathrm{Sa}(PX) = P A P^\top P V = P A V = P\,\mathrm{Sa}(X)$, because
-# $P^\top P = I$. (The third step uses the rows: an entry is compared with the other keys of its own query alone, and
-# those stay together.)
+# are $PQ(PK)^\top/\sqrt{d_k} = P S P^\top$ with $S = QK^\top/\sqrt{d_k}$. The softmax treats every row alike, and
+# within a row it gives each entry its share wherever the entry stands, so
+# $\operatorname{softmax}(P S P^\top) = P A P^\top$ with $A = \operatorname{softmax}(S)$. Then
+# $\mathrm{Sa}(PX) = P A P^\top P V = P A V = P\,\mathrm{Sa}(X)$, because $P^\top P = I$. (The third step uses the rows:
+# an entry is compared only with the other keys of its own query, and those stay together.)
 
 # %% [markdown]
 # ## 2.13 What it costs in parameters  ●○○ · 10 min · 2 points
 #
-# A layer of self-attention and a dense layer both let every output depend on every input. Take $n$ tokens of width $d$,
-# and a single head without an output projection (unit 04 adds both). Count what each layer has to learn, and how
-# many weights attention has to compute:
+# A layer of self-attention and a dense layer both let every output depend on every input. Take $n$ tokens of width $d$.
+# Count what each layer has to learn, and how many weights attention has to compute:
 #
 # 1. the learned **weights** of the three projections (each $d \to d$),
 # 2. their learned **biases**,
@@ -930,8 +921,9 @@ def parameter_counts(n: int, d: int) -> tuple[int, int, int, int, int]:
 # %% [markdown]
 # <details><summary>What exactly is checked</summary>
 #
-# - Whole numbers, exact to the last digit, at real sizes too: formulas, no layers (no machine holds that dense layer),
+# - Whole numbers, exact to the last digit, even at real sizes: formulas, no layers (no machine holds that dense layer),
 #   and no floats, which keep 16 digits.
+# - A single head, without biases and without an output projection (unit 04 adds it).
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "parameter_counts_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}

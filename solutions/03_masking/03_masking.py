@@ -283,7 +283,7 @@ def mask_then_renormalise(
 # - With a hidden score 1000 above the rest nothing is left in floating point: there the weights are NaN (0/0) or 0, and
 #   the lost share is 1. Masking first, as in 3.3, shows here and doesn't count.
 # - The lost share may be added up, or be 1 minus what is left. Its shape is $(…, n)$.
-# - A higher precision earns the points too, but spoils the picture.
+# - A higher precision also earns the points, but spoils the picture.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "mask_then_renormalise_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
@@ -337,8 +337,7 @@ plots.renormalising_error(mask_then_renormalise, [torch.float16, torch.bfloat16,
 # 2. the **weights**, their softmax along the keys;
 # 3. the **output**, weights times $V$.
 #
-# As in 3.1, the $n$ queries are the last $n$ of $m$ positions. Every row has something to see, so `torch.softmax` is
-# safe here.
+# Every row has something to see, so `torch.softmax` is safe here.
 #
 # **By hand.** If $n = m$, the first row has one key: its weight is 1, whatever its score is. So the first output *is*
 # the first value.
@@ -566,10 +565,10 @@ my_guess = ""  # for example "AEH"
 
 # %% [markdown]
 # Now the detector. It gets a model as a **black box**, a function from `(n, d)` to `(n, d_out)`, and tokens `x` to try
-# it on. It answers `True` if the model leaks and `False` if it does not.
+# it on, and says whether the model leaks.
 #
-# Replace the future with new tokens of standard deviation 1: the earlier outputs of a sound model then change only by
-# rounding, by **less than $10^{-5}$**, and those of a leaky one by more, if only at one position.
+# Replace the future with new random tokens. Rounding alone moves the earlier outputs of a sound model, by less than
+# $10^{-5}$, so `==` would accuse it. A leak moves them by more, if only at one position.
 #
 # **Before you write:** a leak may sit at one position only. In how many places can you cut a text of 9 tokens into past
 # and future?
@@ -625,7 +624,7 @@ def leaks_future(model, x: Float[Tensor, "n d"]) -> bool:
 # - A change of more than $10^{-5}$ is a leak, however large the outputs are. Compare outputs of texts of one length:
 #   other lengths may round differently.
 # - `x` is float32, 1 to 30 tokens. A single token leaves nothing to cut: the models tried on it are sound.
-# - Don't set a seed: `x` may have been drawn from the very same one.
+# - Draw the new tokens with standard deviation 1, and set no seed: `x` may have been drawn from the very same one.
 # - A model may be called as often as you like. It keeps nothing from call to call, leaves its input alone and makes no
 #   NaN. Its output may be a view of its input, and wider or narrower than `x`.
 # - `True` or `False`, as such or as a tensor.
@@ -832,9 +831,8 @@ plots.who_looks_where(trained, "the old fox hears a happy bird .")
 # ## 3.13 The zoo  ●●○ · 35 min · 3 points
 #
 # (A detour: nothing later needs it.) Nearly every mask in the literature is a condition on $i$ and $j$. Write seven of
-# them. Each function returns **two** things: the boolean mask, and the number of allowed pairs, **computed from the
-# sizes** before there is any mask. Attention costs one dot product per pair, so these formulas say what a mask could
-# save.
+# them. Each function returns **two** things: the boolean mask, and the number of allowed pairs, by a formula in the
+# sizes. Attention costs one dot product per pair, so the formula tells you what a mask saves before you build it.
 #
 # | mask | who sees whom | where |
 # |---|---|---|

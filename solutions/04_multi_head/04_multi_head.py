@@ -24,7 +24,7 @@
 # **How to work.** As in unit 02: read, predict, write, run the check. You have a bit more than 3 hours, and 23 points
 # to earn.
 #
-# **Heads are counted from 0**, as in code. The formulas of papers count from 1 (in 4.3 and 4.11).
+# **Heads are counted from 0**, as in code. The formulas of papers count from 1 (in 4.3, 4.8 and 4.11).
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -360,9 +360,10 @@ def train_two_answers(h, n=8, kinds=8, d=32, steps=200, lr=0.01):
     losses = []
     for _ in tqdm(range(steps), desc=f"heads: {h}"):
         tokens = torch.randint(kinds, (32, n))
-        first, previous = tokens[:, :1].expand(-1, n - 2), tokens[:, 1:-1]  # asked for at positions 2 … n − 1
+        first, previous = tokens[:, :1].expand(-1, n - 2), tokens[:, 1:-1]  # asked for at 2 … n − 1
         places = place.weight.expand(32, n, d)
-        output, weights = layer(places, places, embed(tokens), average_attn_weights=False)  # weights: (b, h, n, n)
+        # weights: (b, h, n, n)
+        output, weights = layer(places, places, embed(tokens), average_attn_weights=False)
         answers = read(output[:, 2:]).view(-1, kinds)
         loss = F.cross_entropy(answers, torch.stack([first, previous], dim=-1).flatten())
         optimizer.zero_grad()

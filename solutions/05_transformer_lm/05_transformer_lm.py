@@ -634,12 +634,9 @@ class MLP(nn.Module):
 # Vaswani et al., 2017, section 3.4.) So draw the table with standard deviation $1/\sqrt d$. `nn.Embedding` draws it
 # with 1: on the stories of 5.15 the first loss would be about 50 instead of 6.
 #
-# Call the parts `embedding`, `blocks`, `norm`, and in each block `norm_1`, `attention`, `norm_2`, `mlp`: the check
-# loads its weights under these names.
-#
-# Then count. `lm_parameters` gives the number of trained numbers in such a model. With `bias=True` all matrices of the
-# blocks have biases ($4d$ wide inside the MLP, $d$ elsewhere). With `context > 0` there is also a table of learned
-# positions: `context` rows of $d$ numbers.
+# Then count. `lm_parameters` gives the number of trained numbers in such a model. GPT-2's has more of them in two
+# places: a bias for every matrix of its blocks (`bias`), and instead of a rotation a learned row of $d$ numbers for
+# each of `context` positions.
 #
 # **By hand.** $v = 10$, $d = 2$, one layer, neither biases nor context: embedding 20; attention 16, MLP 32, two norms
 # 8; last norm 4. In all 80.
@@ -725,7 +722,8 @@ def lm_parameters(
 #   float64.
 # - Gradients reach the table as input and as head, and come back through a block: write into no tensor that a norm has
 #   read (no `x += …`). Dropout isn't asked for.
-# - `lm_parameters` is exact, with and without biases and learned positions. A LayerNorm always has gain and bias.
+# - `lm_parameters` is exact, with and without biases and learned positions. A LayerNorm always has gain and bias; the
+#   other biases are $4d$ wide inside the MLP and $d$ wide elsewhere.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "DecoderLM_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -875,7 +873,7 @@ plots.learning_rates(learning_rate)
 # - **Clipping**: if all gradients together, as one vector, are longer than `clip`, shorten them to that length (Pascanu
 #   et al., 2013, algorithm 1). One bad batch then can't ruin the weights. (`nn.utils.clip_grad_norm_` does it.)
 #
-# `batches` gives pairs (inputs, targets), already shifted. Return the losses, each taken *before* its step.
+# Return the losses, each taken *before* its step: so the first is that of the untrained model.
 
 # %% nbgrader={"grade": false, "grade_id": "small_model", "locked": true, "schema_version": 3, "solution": false}
 def small_model() -> nn.Module:
@@ -938,8 +936,8 @@ def train(
 #
 # - The little model above is trained from its fixed start (`model` is None), and the losses of all steps are compared.
 #   They come as plain numbers, no tensors. After 60 steps the mean of the last four must be below 0.25.
-# - `batches` is a list or a stream, with at least as many batches as rates. None is taken beyond the rates:
-#   `zip(batches, rates)` takes one too many.
+# - `batches` is a list or a stream of pairs (inputs, targets), already shifted, with at least as many batches as rates.
+#   None is taken beyond the rates: `zip(batches, rates)` takes one too many.
 # - The loss is the mean over targets that are not −100; some are, never all of a batch. `weight_decay` and `clip` take
 #   several values.
 # - `watch` is called once per step, counted from 0, before or after the weights move.
@@ -1195,9 +1193,9 @@ plots.trained_heads()
 # mask all of these? When the model is used, there is no mask token. And a model that may be asked about any word must
 # keep something about every word.
 #
-# `chance` holds a random number from 0 to 1 for each token. With `chance` < 0.15 a real token is picked; with `chance`
-# < 0.12 it is masked, from 0.12 to 0.135 it becomes `other`, from 0.135 on it stays. Padding (`real` is False) is never
-# picked. Targets are the original tokens where picked, −100 elsewhere.
+# One random number per token, `chance`, decides both. Below 0.15 a real token is picked: below 0.12, which is 80% of
+# that range, it is masked; up to 0.135 it becomes `other`; above it stays. Only picked tokens have a target, so only
+# 15% of a text teaches in one pass. The other targets are −100, as in 5.13.
 #
 # **By hand.** Tokens 7, 8, 9, 5 with chances 0.5, 0.1, 0.13, 0.14, other 20, 21, 22, 23, mask token 1: inputs 7, 1, 22,
 # 5, targets −100, 8, 9, 5.
@@ -1221,9 +1219,10 @@ def masked_lm_objective(
 # %% [markdown]
 # <details><summary>What exactly is checked</summary>
 #
-# - Chances come in float64, and some are exactly 0.12, 0.135 or 0.15, or a hair below: don't round them to float32.
+# - "Below" is <: a chance of exactly 0.12 becomes `other`, of 0.135 stays, of 0.15 isn't picked. Chances come in
+#   float64, some a hair below these: don't round them to float32.
 # - A token may happen to be the mask token, or equal to `other`. It is asked for all the same if it was picked.
-# - Padding is left as it is in the inputs, and is −100 in the targets.
+# - Padding (`real` is False) is never picked: it stays in the inputs, and is −100 in the targets.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "masked_lm_objective_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}

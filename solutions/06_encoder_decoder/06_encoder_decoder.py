@@ -427,21 +427,8 @@ guess_loss_without_shift = None  # "faster" or "more slowly" (quotes included)
 # The loss goes to 0 in no time: each label stands in the input at its own position, and the causal mask lets a token
 # see itself. The model copies its input. When it has to write by itself, there is nothing to copy.
 # </details>
-#
-# **(b) `exact_match`.** The share of strings that are right from the first token to END, END included. What comes after
-# END doesn't count.
-#
-# **(c) `train_reversal`.** Train *your* `EncoderDecoder` to reverse strings: abcd → dcba. (Get 6.4 right first.)
-#
-# - The model: $d = 32$, $h = 2$, $d_\text{ff} = 64$, one layer, no dropout, `words` words on both sides.
-# - One step of Adam, learning rate 0.01, with each batch in turn; one Adam takes all steps. The loss is cross-entropy
-#   that ignores PAD: a mean over the labels that are asked for.
-# - Return the model and the list of losses.
-#
-# The check uses 11 words. An untrained model guesses, so it has about ln 11 = 2.4 as its first loss. The last ones
-# should be near 0.
 
-# %% nbgrader={"grade": false, "grade_id": "train_reversal", "locked": false, "schema_version": 3, "solution": true}
+# %% nbgrader={"grade": false, "grade_id": "teacher_forcing", "locked": false, "schema_version": 3, "solution": true}
 def teacher_forcing(
     target: Int[Tensor, "b n"],
 ) -> tuple[Int[Tensor, "b n+1"], Int[Tensor, "b n+1"]]:
@@ -455,7 +442,29 @@ def teacher_forcing(
     return inputs, labels
     ### END SOLUTION
 
+# %% [markdown]
+# <details><summary>Hint: END in rows of different lengths</summary>
+#
+# Make room for one more column of PAD. Then row i gets END at column `lengths[i]`: how many words does it have?
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - A target has at least one word and PAD only after its last one; END and START aren't in it. Both results have
+#   $n + 1$ columns. Where the label is PAD any input is right.
+# </details>
 
+# %% nbgrader={"grade": true, "grade_id": "teacher_forcing_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.teacher_forcing(teacher_forcing, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import encoder_decoder as hidden
+check.teacher_forcing(teacher_forcing, points=1, cases=hidden.teacher_forcing)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **(b) `exact_match`.** The share of strings that are right from the first token to END, END included. What comes after
+# END doesn't count.
+
+# %% nbgrader={"grade": false, "grade_id": "exact_match", "locked": false, "schema_version": 3, "solution": true}
 def exact_match(written: Int[Tensor, "b l"], target: Int[Tensor, "b n"]) -> float:
     """The share of rows that are right, END included. `target` itself has PAD and no END."""
     ### BEGIN SOLUTION
@@ -466,7 +475,36 @@ def exact_match(written: Int[Tensor, "b l"], target: Int[Tensor, "b n"]) -> floa
     return right / len(target)
     ### END SOLUTION
 
+# %% [markdown]
+# <details><summary>Hint: one row</summary>
+#
+# What should the row begin with? The target without PAD, and END. Does it?
+# </details>
+# <details><summary>What exactly is checked</summary>
+#
+# - A string without END is wrong, and so is one with PAD, or anything else, between its words and END. What was
+#   written may be wider or narrower than the target.
+# </details>
 
+# %% nbgrader={"grade": true, "grade_id": "exact_match_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.exact_match(exact_match, points=1)
+### BEGIN HIDDEN TESTS
+from autograder.hidden import encoder_decoder as hidden
+check.exact_match(exact_match, points=1, cases=hidden.exact_match)
+### END HIDDEN TESTS
+
+# %% [markdown]
+# **(c) `train_reversal`.** Train *your* `EncoderDecoder` to reverse strings: abcd → dcba. (Get 6.4 right first.)
+#
+# - The model: $d = 32$, $h = 2$, $d_\text{ff} = 64$, one layer, no dropout, `words` words on both sides.
+# - One step of Adam, learning rate 0.01, with each batch in turn; one Adam takes all steps. The loss is cross-entropy
+#   that ignores PAD: a mean over the labels that are asked for.
+# - Return the model and the list of losses.
+#
+# The check uses 11 words. An untrained model guesses, so it has about ln 11 = 2.4 as its first loss. The last ones
+# should be near 0.
+
+# %% nbgrader={"grade": false, "grade_id": "train_reversal", "locked": false, "schema_version": 3, "solution": true}
 def train_reversal(
     sources: Int[Tensor, "steps b n"], targets: Int[Tensor, "steps b n"], words: int
 ) -> tuple[EncoderDecoder, list[float]]:
@@ -487,15 +525,7 @@ def train_reversal(
     ### END SOLUTION
 
 # %% [markdown]
-# <details><summary>Hint 1 for (a): END in rows of different lengths</summary>
-#
-# Make room for one more column of PAD. Then row i gets END at column `lengths[i]`: how many words does it have?
-# </details>
-# <details><summary>Hint 2 for (b): one row</summary>
-#
-# What should the row begin with? The target without PAD, and END. Does it?
-# </details>
-# <details><summary>Hint 3 for (c): shapes for the loss</summary>
+# <details><summary>Hint: shapes for the loss</summary>
 #
 # `F.cross_entropy` wants (tokens, words) and (tokens). `flatten(0, 1)` joins batch and positions.
 # </details>
@@ -505,11 +535,7 @@ def train_reversal(
 # </details>
 # <details><summary>What exactly is checked</summary>
 #
-# - (a) A target has at least one word and PAD only after its last one; END and START aren't in it. Both results have
-#   $n + 1$ columns. Where the label is PAD any input is right.
-# - (b) A string without END is wrong, and so is one with PAD, or anything else, between its words and END. What was
-#   written may be wider or narrower than the target.
-# - (c) Three trainings, each with a new model that leaves the old ones as they are: on 1 and on 2 batches of strings
+# - Three trainings, each with a new model that leaves the old ones as they are: on 1 and on 2 batches of strings
 #   with many PADs, then on 80 batches of 64 strings of 3 letters, one PAD after each (a few seconds).
 # - One loss per batch. The first one is between 1 and 5, and in the long training the mean of the last ten is below
 #   0.4.
@@ -521,11 +547,11 @@ def train_reversal(
 # - One Adam takes all steps.
 # </details>
 
-# %% nbgrader={"grade": true, "grade_id": "train_reversal_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
-check.train_reversal(teacher_forcing, exact_match, train_reversal, points=3)
+# %% nbgrader={"grade": true, "grade_id": "train_reversal_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
+check.train_reversal(train_reversal, points=1)
 ### BEGIN HIDDEN TESTS
 from autograder.hidden import encoder_decoder as hidden
-check.train_reversal(teacher_forcing, exact_match, train_reversal, points=3, cases=hidden.train_reversal)
+check.train_reversal(train_reversal, points=1, cases=hidden.train_reversal)
 ### END HIDDEN TESTS
 
 # %% [markdown]

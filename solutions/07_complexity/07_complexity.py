@@ -52,8 +52,8 @@ setup()
 # **By hand.** (2×3) times (3×4). The result has 2·4 = 8 entries. Each is a dot product of length 3: three
 # multiply-adds, 6 FLOPs. Together 48.
 #
-# Only matrix products count in this unit. A softmax or a norm also computes, but only a handful of operations per
-# element, where a product does thousands. Counters leave them out, and so do you.
+# A softmax or a norm also computes, but only a handful of operations per element, where a product does thousands. So
+# counters leave them out, and so does this unit.
 
 # %% nbgrader={"grade": false, "grade_id": "matmul_flops", "locked": false, "schema_version": 3, "solution": true}
 def matmul_flops(n: int, m: int, k: int) -> int:
@@ -204,9 +204,8 @@ plots.intensities(arithmetic_intensity, width=4096)
 # | `ffn` | $d \to d_\text{ff} \to d$; the activation works inside the first product and moves nothing of its own |
 # | `total` | the sum of the rows above |
 #
-# For each row return **(FLOPs, elements moved)**. Every operation reads all its operands and writes its result, as in
-# 7.2. What one row writes and the next one reads is counted in both. Scale, mask, norms, biases and residuals are left
-# out. So is every trick that keeps the scores on the chip: that is unit 09.
+# For each row return **(FLOPs, elements moved)**. What one row writes the next one fetches again. (Unit 09 saves the
+# scores that way.)
 #
 # **By hand.** $b = 1$, $n = 2$, $d = 4$, $h = 2$. `scores` is two products, one per head, each (2×2) times (2×2): 16
 # FLOPs and 12 elements. Row: (32, 24).
@@ -254,6 +253,8 @@ def training_table(b: int, n: int, d: int, h: int, d_ff: int) -> dict[str, tuple
 # <details><summary>What exactly is checked</summary>
 #
 # - A dict with these seven rows, two numbers in each. Sizes may be in the billions.
+# - Every operation reads all its operands and writes its result, as in 7.2. Scale, mask, norms, biases and residuals
+#   don't count.
 # - Make the dict and its sums inside the function: a later call must not change a table that an earlier one returned.
 #   (The same table for the same sizes is fine.)
 # </details>
@@ -293,11 +294,10 @@ plots.predicted_and_counted(lambda: training_table(b, n, d, h, d_ff), counted)
 #
 # A model that writes (**decode**) has one new token for each of $b$ sequences. ("Read" and "write" in these two titles
 # mean text; in the rows they mean memory.) The keys and values of all earlier tokens lie in a cache (unit 08). So the
-# new token is projected, its query meets the $n$ keys in the cache, and the values are mixed. **The $n$ keys include
-# the new token's own.**
+# new token is projected, its query meets the $n$ keys in the cache, and the values are mixed. A token
+# also attends to itself, so its own key is the last of the $n$.
 #
-# The rows are the same. `qkv` writes its results as always, the new key and value straight into the cache: no further
-# copy is counted. Then all $n$ cached keys are an operand of `scores`, and all $n$ values one of `weighted_sum`: they
+# The rows are the same. All $n$ cached keys are an operand of `scores`, and all $n$ values one of `weighted_sum`: they
 # have to be read.
 #
 # **By hand.** $b = 1$, $n = 5$, $d = 4$, $h = 2$. `scores`: two products, each (1×2) times (2×5): 20 FLOPs, 2 + 10 + 5
@@ -345,6 +345,7 @@ def decode_table(b: int, n: int, d: int, h: int, d_ff: int) -> dict[str, tuple[i
 # <details><summary>What exactly is checked</summary>
 #
 # - As in 7.4: seven rows of two numbers, and no dict that a later call changes.
+# - `qkv` writes the new key and value straight into the cache: no further copy is counted.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "decode_table_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
@@ -415,13 +416,12 @@ plots.crossing(training_table, crossover, {"GPT-2 small": (768, 3072), "GPT-3": 
 # Attention is one way to let tokens see each other. Compare seven. For each give three numbers, as functions of the
 # sizes:
 #
-# - **cost**: how the FLOPs of one layer grow. The $d \times d$ projections to queries, keys and values are left out,
-#   and moving a number costs as much as a FLOP.
-# - **steps**: how many operations in *one* layer must run one after the other. With as many processors as you like a
-#   sum or a matrix product is one operation, whatever its size.
-# - **path**: the longest way between two tokens, over *as many layers as it takes*. In `recurrent` it runs from state
-#   to state, so count states. In the others it runs from layer to layer, so count layers (not the steps inside one). If
-#   a fixed number of layers is enough for any $n$, the path is `1`.
+# - **cost**: how the FLOPs of one layer grow. (All kinds of attention have the same $d \times d$ projections, so these
+#   tell none apart: leave them out.)
+# - **steps**: how many operations in *one* layer have to wait for one another. With enough processors a whole matrix
+#   product is one.
+# - **path**: the longest way between two tokens, over *as many layers as it takes*. A message in `recurrent` is handed
+#   on at every token; in the others it moves only where a layer ends. Count the handovers.
 #
 # | row | how it works |
 # |---|---|
@@ -436,9 +436,9 @@ plots.crossing(training_table, crossover, {"GPT-2 small": (768, 3072), "GPT-3": 
 # The first three rows are Table 1 of "Attention Is All You Need" (Vaswani et al., 2017). The others: Child et al.
 # (2019), Kitaev et al. (2020), Wang et al. (2020, whose Table 1 has steps too), Katharopoulos et al. (2020).
 #
-# **Only growth counts (Θ).** A constant is `1`. Leave a term out only if it is smaller whatever the sizes are. In
-# $n^2 d + n d^2$ both terms stay: either can be the larger. $k$ and $r$ are sizes too, not constants: more than 1, and
-# less than $n$.
+# **Only growth counts (Θ).** Two layers or twenty, if they do for any $n$, are a path of 1. In $n^2 d + n d^2$ both
+# terms stay, because either can be the larger. $k$ and $r$ are sizes like $n$: with $k = 1$ a convolution reaches
+# nobody, and with $r = n$ low-rank attention saves nothing.
 #
 # **By hand.** A path through dilated convolutions with $k = 3$: one layer reaches 3 tokens, two reach 9, three
 # reach 27. Which function of $n$ and $k$ is that?
@@ -483,6 +483,7 @@ def layer_types(
 #   is taken: by how much does the result change?
 # - So write formulas: a loop over $n$ tokens never ends (it is stopped after 200,000 lines of Python). Tensors of
 #   float32 become infinite.
+# - Moving a number costs as much as a FLOP. $k$ and $r$ are more than 1, and less than $n$.
 # - Factors, constants beside what grows (the size of a bucket, say), a constant base of a logarithm and rounding
 #   (`ceil`) change nothing.
 # </details>
@@ -545,7 +546,7 @@ plots.measured_growth(lengths, costs, {name: slope(lengths, values) for name, va
 # **By hand.** A T4 has 65 TFLOP/s in float16 and 320 GB/s. Its ridge is at 65,000/320 ≈ 203 FLOPs per byte. A matrix
 # times *one* row has 1 FLOP per byte: 0.32 of 65 TFLOP/s, half a percent.
 #
-# Your function gets **elements**, not bytes. It returns the attainable FLOP/s and what limits them.
+# Write it for counts in **elements**, as you have them from 7.2.
 
 # %% nbgrader={"grade": false, "grade_id": "roofline", "locked": false, "schema_version": 3, "solution": true}
 def roofline(
@@ -569,7 +570,7 @@ def roofline(
 # </details>
 # <details><summary>What exactly is checked</summary>
 #
-# - The FLOP/s to 6 digits, and the limit as `"memory"` or `"compute"`. The dtype may be any.
+# - The attainable FLOP/s to 6 digits, and the limit as `"memory"` or `"compute"`. The dtype may be any.
 # - FLOPs may be 0, as in a softmax: then 0 FLOP/s are attainable, and memory is the limit. Something is always moved:
 #   elements are never 0.
 # - At the ridge itself the sizes are so round that no rounding error can tip the answer.
@@ -813,8 +814,6 @@ plots.sparse_costs(vit_windows, global_tokens_cost, patch=4, window=7, d=96)
 # - between patches, each head has all $n \times n$ pairs, over $d/h$ features;
 # - between channels, each head has only its own $d/h$ channels, over $n$ patches.
 #
-# Return the FLOPs of both, **with** the four projections.
-#
 # **By hand.** $n = 5$, $d = 6$, $h = 3$. Between patches, each head: 5×5 scores, dot products of length 2, 100 FLOPs.
 # Between channels, each head: 2×2 scores of length 5, 40 FLOPs. Three heads make 300 and 120, and the weighted sums
 # cost as much again. The four projections, on both sides, are $4 \cdot 2 \cdot 5 \cdot 6 \cdot 6 = 1440$ FLOPs.
@@ -834,8 +833,8 @@ def channel_attention(n: int, d: int, h: int) -> tuple[int, int]:
 # %% [markdown]
 # <details><summary>What exactly is checked</summary>
 #
-# - Two numbers, patches first. Only products, as always: no softmax, and no normalization of $Q$ and $K$ (XCiT has
-#   one).
+# - Two numbers, patches first, both with the four projections. Only products, as always: no softmax, and no
+#   normalization of $Q$ and $K$ (XCiT has one).
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "channel_attention_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
@@ -968,8 +967,7 @@ plots.attention_share(model_flops, {
 #   tokens.
 #
 # Return four rows: `flops`; `days` on that many devices of `peak` FLOP/s each; `bytes` of weights, gradients and Adam's
-# state, for one copy of the model, however it is spread over the devices; `chinchilla_tokens`, the tokens that suit
-# this number of parameters, however many this run sees.
+# state; `chinchilla_tokens`, the tokens that suit this number of parameters.
 #
 # **By hand.** $10^9$ parameters, $2 \cdot 10^{10}$ tokens, one A100 ($3.12 \cdot 10^{14}$ FLOP/s) at MFU 0.4. FLOPs:
 # $6 \cdot 10^9 \cdot 2 \cdot 10^{10} = 1.2 \cdot 10^{20}$. The device does $1.248 \cdot 10^{14}$ of them per second,
@@ -1013,6 +1011,8 @@ def training_run(
 # <details><summary>What exactly is checked</summary>
 #
 # - A dict with these four rows. Days are not rounded; a day has 86,400 seconds.
+# - Bytes are those of one copy of the model, however it is spread over the devices. Chinchilla's tokens don't depend on
+#   how many this run sees.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "training_run_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}

@@ -1260,7 +1260,7 @@ lm, vocabulary = story_teller()  # a `DecoderLM` of unit 05, and the word of eve
 
 
 def story_model(tokens: Int[Tensor, "b n"], start: int, cache: list | None):
-    """Logits, and the cache: for each layer your `KVCache`, and the keys and values that it returned last."""
+    """Logits, and the cache: a `KVCache` for each layer, and what it returned last."""
     b, h, d_h = len(tokens), lm.config.h, lm.config.d_h
     if cache is None:
         nothing = torch.zeros(b, h, 0, d_h)

@@ -74,12 +74,12 @@ plots.tile_walk_still()
 # %% [markdown]
 # (The small boxes $m$ and $\ell$, and the rescaling, are the subject of 9.2.)
 #
-# Count bytes for one head, with $n$ queries, $n$ keys and $d_v = d$. Every number takes `itemsize` bytes.
+# Count bytes for one head, with $n$ queries, $n$ keys and $d_v = d$.
 #
 # - **standard**: the three steps above.
-# - **tiled**: `on_chip` bytes hold four tiles of `B = on_chip // (4 * d * itemsize)` rows each. $Q$ is read once. Every
-#   tile of queries, even a short last one, reads all of $K$ and $V$. The output is written once, and beside it one more
-#   number per row, which section 9.3 explains.
+# - **tiled**: `on_chip` bytes hold four tiles of `B = on_chip // (4 * d * itemsize)` rows each. Every tile of
+#   queries reads all of $K$ and $V$. The output is written once, and beside it one more number per row: what another
+#   worker needs to go on from it (9.3).
 #
 # **By hand.** $n = 4$, $d = 2$. Standard: $Q, K, V, O$ have 8 numbers each and travel once; $S$ and $P$ have 16 each
 # and travel twice. Together $32 + 64 = 96$ numbers, in float32 384 bytes. Tiled with 64 bytes on chip:
@@ -124,8 +124,8 @@ def tiled_traffic(n: int, d: int, on_chip: int, itemsize: int) -> int:
 # <details><summary>What exactly is checked</summary>
 #
 # - Any sizes, real ones too. The chip holds at least one row of each tile, and may hold everything.
-# - Whole numbers of type `int`, exact. The tile of scores lives in registers and isn't counted. The extra number per
-#   row takes `itemsize` bytes like any other.
+# - Whole numbers of type `int`, exact. Every number takes `itemsize` bytes, the extra one per row as well, and $Q$ is
+#   read once. The tile of scores lives in registers and isn't counted.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "hbm_traffic_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
@@ -221,8 +221,7 @@ plots.online_softmax_steps([1, 3, 2, 5, 4, 0], block=2)
 # nothing else has maximum $-\infty$ and sum 0. But look at a first block $-\infty, -\infty$: the maximum stays
 # $-\infty$, and the exponents are $-\infty - (-\infty)$, which is NaN. What could you subtract there instead?
 #
-# **The task.** Read each block once, and don't come back to it: no maximum of the whole row first. PyTorch's `softmax`
-# and `logsumexp` would do the work for you, so this section does without them.
+# **The task.** Read each block once, and don't come back to it.
 #
 # **Predict:** what goes wrong if the maximum starts at 0 instead of $-\infty$, and all scores are near $-200$?
 
@@ -623,7 +622,8 @@ plots.causal_saving(flash_attention_forward)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# One half, from above. And very small tiles read keys and values too often (9.1), with little work for each.
+# One half, from above. And very small tiles read keys and values too often (9.1), with little work for each. With a
+# window (unit 03) the tiles before it need no visit either: a row of tiles visits equally many, however long the text.
 # </details>
 
 # %% [markdown]
@@ -671,7 +671,8 @@ plots.backward_flow()
 
 # %% [markdown]
 # **(a)** `flash_attention_backward`: the gradients from `q`, `k`, `v`, `out`, `lse` and `grad_out` ($dO$), tile by
-# tile. A row that saw nothing has `lse` $= -\infty$, and its gradients are 0.
+# tile. In a row that saw nothing $S$ and $L$ are both $-\infty$, so $e^{S - L}$ is NaN, though no key can change the
+# output: its gradients are 0.
 #
 # **(b)** `flash_attention`: a function that PyTorch can differentiate. `torch.autograd.Function` takes a forward and a
 # backward of your own. `forward` saves what `backward` needs, in `ctx`: several calls may be under way at once.
@@ -959,7 +960,7 @@ check.triton_rows(scale_rows, points=2, cases=hidden.triton_rows)
 # both operands in one dtype, such as `p.to(v.dtype)` and `v`, and no side shorter than 16: so `BLOCK_D` is at least
 # 16.)
 #
-# The kernel has **five holes**, and nothing runs before all are filled. The tile of queries is loaded for you, as a
+# Fill **five holes**; nothing runs before all are filled. The tile of queries is loaded for you, as a
 # pattern.
 #
 # 1. **Offsets.** `rows`: the numbers of this program's `BLOCK_Q` queries. `columns`: 0 … `BLOCK_D` − 1.
@@ -1142,7 +1143,8 @@ plots.kernel_speed(triton_forward)
 # shared memory. The gap that remains is the subject of the next two papers. FlashAttention-2 reports up to 73% of an
 # A100's peak (Dao, 2023). FlashAttention-3, which lets softmax and products overlap, reports 75% of an H100's in 16
 # bits (Shah et al., 2024; the abstract of the later conference version says 85%, in BF16). (Triton doesn't use the
-# tensor cores of a T4: there the kernel is right, but not fast.)
+# tensor cores of a T4: there the kernel is right, but not fast.) For grouped heads (unit 04) only two lines would
+# change: `K` and `V` begin at the head that the query head shares, not at head `h`.
 
 # %% [markdown]
 # ## 9.9 The backward pass as kernels  ●●● · 60 min · 2 points
@@ -1342,8 +1344,7 @@ check.triton_backward(triton_backward, points=2, cases=hidden.triton_backward)
 plots.decoding_splits(tiles=12, workers=4)
 
 # %% [markdown]
-# Write it in PyTorch, with an axis for the parts. "At the same time" then means: **no loop over the parts**, neither
-# for their outputs nor for merging them.
+# Write it in PyTorch, with an axis for the parts, in the merging too: a loop over them would be one worker again.
 #
 # **By hand.** $m = 10$ keys in 4 parts of $\lceil 10/4 \rceil = 3$: 3, 3, 3 and 1. And 5 keys in 4 parts of 2: 2, 2, 1
 # and 0. The last part is empty, and must not count. Nor may the padding of a short part. Recognize it by its position,
@@ -1398,8 +1399,8 @@ def flash_decoding(
 # - float32 and float64, any number of leading axes. `splits` may be 1, and may be larger than $m$: then several parts
 #   are empty.
 # - Scores may climb by 40 per key or lie near $-30{,}000$.
-# - 48 or 64 parts take at most 120 tensor operations (a view is one, an `einsum` several). A right answer takes about
-#   40.
+# - No loop over the parts: 48 or 64 of them take at most 120 tensor operations (a view is one, an `einsum` several). A
+#   right answer takes about 40.
 # - There are parts: some tensor is large enough for the outputs of all parts that have keys, $d_v$ numbers each,
 #   whatever its shape. And none has more than `splits` $\cdot\, m (d + d_v)$ numbers per sequence.
 # </details>

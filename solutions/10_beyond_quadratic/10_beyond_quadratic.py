@@ -933,7 +933,7 @@ plots.overwritten_keys(delta_rule, recurrent_decayed_attention, d=16)
 # corrections $u_t$ of a chunk solve $c$ linear equations. With $K$, $V$, $U$ the chunk's keys, values and corrections,
 # and $S$ the state before it: $u_t = \beta_t\,(v_t - k_t S - \sum_{s<t} (k_t \cdot k_s)\,u_s)$, a triangle. Solve it,
 # and what remains is your chunked form of 10.6 without decay, with $U$ instead of $V$. That is how DeltaNet is trained
-# (Yang et al., 2024b, section 3). Decay and delta rule together, first $\gamma_t S_{t-1}$ and then the correction, make
+# (Yang et al., 2024b, section 3). One more line before the look-up, `state = gamma[..., t, None, None] * state`, makes
 # the *gated* delta rule (Yang, Kautz & Hatamizadeh, 2025, section 3.1): the gate forgets a topic, the delta rule a
 # fact.
 #
@@ -1142,6 +1142,8 @@ guesses({
 #   size, or in chunks.
 # - **Choose what such a state forgets:** with decay everything alike, step by step or when a gate says so; with the
 #   delta rule only what stood under the key that is written again.
+# - **Mix:** one model may have several kinds. In Jamba (Lieber et al., 2024) one layer in eight is full attention, and
+#   the others have a state of fixed size.
 # - A right output proves nothing about cost. Count. And FLOPs prove nothing about seconds. Measure.
 #
 # **Read more**

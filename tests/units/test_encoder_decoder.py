@@ -11,6 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from helpers import check, plots
 from helpers.encoder_decoder import alignment, cost, decoding, layers, tasks, training
+from helpers.encoder_decoder.checks import teacher_forcing as forcing_check
 from helpers.encoder_decoder.checks import train_reversal as training_check
 from helpers.encoder_decoder.checks import trainings
 from helpers.encoder_decoder.model import END, PAD, START, EncoderDecoder
@@ -395,8 +396,8 @@ TRAININGS = {
     "trained_to_copy": lambda sources, targets, words: fit(sources, sources, words),
     "trained_without_shift": lambda *given: fit(*given, force=unshifted),
     "trained_with_a_look_ahead": lambda *given: fit(*given, model=LooksAhead),
-    "trained_two_ahead": lambda *given: fit(*given, force=training_check.two_ahead),
-    "trained_without_end": lambda *given: fit(*given, force=training_check.without_end),
+    "trained_two_ahead": lambda *given: fit(*given, force=forcing_check.two_ahead),
+    "trained_without_end": lambda *given: fit(*given, force=forcing_check.without_end),
     "measured_afterwards": measured_afterwards,
     "no_steps": lambda *given: fit(*given, updates=False),
     "trained_on_one_batch": lambda *given: fit(*given, batches=[0] * len(given[0])),
@@ -408,7 +409,7 @@ TRAININGS = {
 }
 
 
-CLAIMED = {wrong.key: wrong.function for wrong in training_check._train.misconceptions}
+CLAIMED = {wrong.key: wrong.function for wrong in training_check.train_reversal.misconceptions}
 CLAIMED["as_it_should_be"] = training_check.behaving()
 
 

@@ -25,7 +25,7 @@ UNIT_02 = [
     lambda: plots.mixed_values([0.5, 0.25, 0.25], [(0, 0), (1, 0), (0, 1)]),
     lambda: plots.attention_map(torch.eye(3), ["The", "cat", "is"]),
     lambda: plots.score_maps({"dot": lambda: torch.randn(3, 4), "scaled": lambda: torch.randn(3, 4)}),
-    lambda: plots.score_spread([1, 4, 16], [torch.randn(9, 8)] * 3, {"a": [3, 2, 1], "b": [3, 3, 3]}, keys=8),
+    lambda: plots.score_spread([1, 4, 16], queries=9, keys=8),
     lambda: plots.jacobians(softmax.softmax_jacobian, {"here": [0.0, 1.0], "there": [0.0, 100.0]}),
     lambda: plots.permutation_gaps(attention.permutation_gap, {"none": lambda x: x}, torch.randn(4, 2), trials=3),
     lambda: plots.two_explanations(constructions.same_output_other_weights, torch.full((6,), 1 / 6), torch.randn(6, 2)),

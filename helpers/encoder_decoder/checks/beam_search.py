@@ -73,7 +73,7 @@ def _manner(rows: list[int], k: int, longest: int) -> Message:
         return Message(f"{rows[0]} hypotheses at the start, and one is enough")
     if max(rows, default=0) > k:
         return Message(f"{max(rows)} hypotheses in one call, and {k} are the most")
-    return Message("one call a step")
+    return Message("one call per step")
 
 
 def best_of_all(every, room, k):

@@ -142,7 +142,7 @@ backward = Check(
             "causal, 8 queries, 3 keys: a whole tile of queries sees nothing", **tile_sizes(8, 3, 5, 6, True, 4, 2)
         ),
         after_forward(
-            "scores that climb and fall by 2 a key, float32",
+            "scores that climb and fall by 2 per key, float32",
             **tile_sizes(4, 7, 4, 3, False, 4, 3),
             dtype=torch.float32,
             drawn=climbing_scores(4, 7, 2.0),

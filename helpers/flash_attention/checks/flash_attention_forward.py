@@ -183,7 +183,7 @@ flash_attention_forward = Check(
                 **tile_sizes(5, 7, 4, 3, False, 4, 3),
             )
         ),
-        explicit_case("scores that climb and fall by 90 a key", *climbing_scores(4, 7, 90.0), False, 4, 3),
+        explicit_case("scores that climb and fall by 90 per key", *climbing_scores(4, 7, 90.0), False, 4, 3),
         explicit_case("all scores near −120", *low_scores(3, 5), False, 2, 3),
         explicit_case(
             "all scores near −30,000, float64", *low_scores(3, 5, level=-30_000.0, dtype=torch.float64), False, 2, 3
@@ -194,7 +194,7 @@ flash_attention_forward = Check(
         random_case(
             "causal, 8 queries, 3 keys: a whole tile of queries sees nothing", **tile_sizes(8, 3, 5, 6, True, 4, 2)
         ),
-        explicit_case("causal, scores that climb by 90 a key", *climbing_scores(6, 6, 90.0), True, 3, 2),
+        explicit_case("causal, scores that climb by 90 per key", *climbing_scores(6, 6, 90.0), True, 3, 2),
         random_case("tiles larger than the input", **tile_sizes(5, 6, 4, 3, False, 64, 64)),
         random_case(
             "causal, n = 6, m = 8, float64", batch=(2,), dtype=torch.float64, **tile_sizes(6, 8, 5, 3, True, 4, 3)

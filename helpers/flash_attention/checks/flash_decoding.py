@@ -179,7 +179,7 @@ flash_decoding = Check(
         random_case("2×3 sequences, m = 11 in 3 parts: uneven", batch=(2, 3), m=11, d=3, d_v=6, splits=3, scale=1.5),
         random_case("m = 7 in 10 parts: some are empty", batch=(2,), m=7, d=2, d_v=5, splits=10, scale=1.5),
         random_case("m = 9 in 6 parts: short and empty ones", m=9, d=3, d_v=8, splits=6, scale=2.0),
-        explicit_case("scores that climb by 40 a key, m = 12 in 4 parts", *_far_apart(12, 5, 40.0), 4),
+        explicit_case("scores that climb by 40 per key, m = 12 in 4 parts", *_far_apart(12, 5, 40.0), 4),
         explicit_case("scores near −120, m = 9 in 2 parts", *low_scores(1, 9, 7), 2),
         explicit_case(
             "some keys are zero, m = 8 in 3 parts", normal(2, 1, 4), _some_zero_keys(8, 4), normal(2, 8, 5), 3

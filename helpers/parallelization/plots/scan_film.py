@@ -12,7 +12,7 @@ NUMBERS = (3, 1, 4, 1, 5, 9, 2, 6)
 
 
 def scan_film() -> None:
-    """Running sums of eight numbers in three rounds (Hillis & Steele, 1986), one round a frame."""
+    """Running sums of eight numbers in three rounds (Hillis & Steele, 1986), one round per frame."""
     play(_film())
 
 

@@ -131,13 +131,13 @@ def mixed_values(weights: Sequence[float], values: Sequence[Sequence[float]]) ->
     axis.grid(alpha=0.3)
     axis.set_title("every mixture lies inside the hull of the values", fontsize=10.5)
     show(
-        f"{len(v)} values as points in the plane, and their weighted average, which lies between them. Grey: a "
+        f"{len(v)} values as points in the plane, and their weighted average, which lies between them. Gray: a "
         "thousand other mixtures; none lies outside the hull of the values."
     )
 
 
 def attention_map(weights: Tensor, words: Sequence[str]) -> None:
-    """Attention weights between the words of a sentence: a row a query, a column a key."""
+    """Attention weights between the words of a sentence: one row per query, one column per key."""
     figure, axis = plt.subplots(figsize=(3.6, 3.2))
     heatmap(axis, weights, "who looks at whom", rows="query", columns="key", numbers=True, vmin=0, vmax=1)
     axis.set_xticks(range(len(words)), words)
@@ -183,10 +183,13 @@ def score_maps(scores: dict[str, Callable[[], Tensor]]) -> None:
     )
 
 
-def score_spread(
-    widths: Sequence[int], plain: Sequence[Tensor], entropies: dict[str, Sequence[float]], keys: int
-) -> None:
+def score_spread(widths: Sequence[int], queries: int = 200, keys: int = 64) -> None:
     """How dot products spread as vectors get wider, and what that does to the entropy of the softmax."""
+    plain = [torch.randn(queries, width) @ torch.randn(width, keys) for width in widths]
+    scaled = [scores / math.sqrt(width) for scores, width in zip(plain, widths, strict=True)]
+    for width, scores, divided in zip(widths, plain, scaled, strict=True):
+        print(f"d = {width:4}: variance of q·k = {scores.var():7.1f}, of q·k/√d = {divided.var():.2f}")
+    entropies = {"q·k": [_bits(scores) for scores in plain], "q·k / √d": [_bits(scores) for scores in scaled]}
     figure, (spread, entropy) = plt.subplots(1, 2, figsize=(9.5, 3.2))
     drawn = list(zip(widths, plain, strict=True))[1::2]
     for (width, scores), level in zip(drawn, range(len(drawn), 0, -1), strict=True):
@@ -210,6 +213,10 @@ def score_spread(
     )
 
 
+def _bits(scores: Tensor) -> float:
+    return torch.distributions.Categorical(logits=scores).entropy().mean().item() / math.log(2)
+
+
 def _spread_of(axis, width: int, scores: Tensor, level: int) -> None:
     """Where the scores of one width lie: a box for the middle half, a line for 95 of 100."""
     low, first, third, high = torch.quantile(
@@ -222,7 +229,7 @@ def _spread_of(axis, width: int, scores: Tensor, level: int) -> None:
 
 @waits_for("softmax_jacobian")
 def jacobians(jacobian: Callable[[Tensor], Tensor], inputs: dict[str, Sequence[float]]) -> None:
-    """The Jacobian of the softmax at several points, on one colour scale."""
+    """The Jacobian of the softmax at several points, on one color scale."""
     matrices = {name: jacobian(torch.tensor(z, dtype=torch.float64)) for name, z in inputs.items()}
     figure, axes = plt.subplots(1, len(matrices), figsize=(3.4 * len(matrices), 3.1))
     for axis, (name, matrix) in zip(axes, matrices.items(), strict=True):
@@ -240,9 +247,9 @@ def jacobians(jacobian: Callable[[Tensor], Tensor], inputs: dict[str, Sequence[f
     show()
 
 
-@waits_for("permutation_equivariance")
+@waits_for("scaled_dot_product_attention", "permutation_equivariance")
 def permutation_gaps(gap: Callable, layers: dict[str, Callable[[Tensor], Tensor]], x: Tensor, trials: int = 50) -> None:
-    """The gap of each layer over many random orders of the tokens: a dot an order, and what rounding would give."""
+    """The gap of each layer over many random orders of the tokens: one dot per order, and what rounding would give."""
     orders = [torch.eye(len(x))[torch.randperm(len(x))] for _ in range(trials)]
     aside = (torch.arange(trials) * 0.618) % 1 - 0.5  # dots of like gaps don't hide each other
     figure, axis = plt.subplots(figsize=(8.5, 2.7))
@@ -255,7 +262,7 @@ def permutation_gaps(gap: Callable, layers: dict[str, Callable[[Tensor], Tensor]
         axis.text(gaps.median(), row + 0.34, said, ha="center", fontsize=9, color=as_text(colour))
     axis.set(xscale="log", xlim=(1e-8, 100), ylim=(-0.45, len(layers) - 0.45))
     axis.set(xlabel="largest |layer(PX) − P layer(X)|: 0 if the outputs only change places")
-    axis.set_title(f"{trials} random orders P of the same {len(x)} tokens X, a dot an order", fontsize=10, loc="left")
+    axis.set_title(f"{trials} random orders P of the same {len(x)} tokens X, a dot for each", fontsize=10, loc="left")
     axis.set_yticks(range(len(layers)), layers)
     axis.tick_params(axis="y", length=0)
     show()

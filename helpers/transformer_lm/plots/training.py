@@ -66,7 +66,8 @@ def train_on_stories(
     own_schedule = own_rates(rate, steps) if rate else None
     learner, schedule = own or story_model(seed, without).to(device), own_schedule or rates(steps)
     _CURVES[name] = losses = []
-    with tqdm(total=steps, desc=f"training on the {'GPU' if device == 'cuda' else 'CPU'}") as bar, _Live(name) as live:
+    where = f"training on the {'GPU' if device == 'cuda' else 'CPU'}"
+    with tqdm(total=steps, desc=where, delay=1) as bar, _Live(name) as live:  # none for a stub that ends at once
 
         def watch(step: int, loss: float) -> None:
             losses.append(loss)
