@@ -248,6 +248,7 @@ check.read_shape(read_shape, points=1, cases=hidden.read_shape)
 # - Your function leaves its inputs unchanged, and a second call doesn't depend on the first.
 # - No result is less precise than its inputs: the checks use float64 too. A more precise one is fine.
 # - Every length is at least 1, and 1 does come up. `*batch` is any number of axes, none included.
+# - Where a count is asked for, `6.0` is as good as `6`.
 # - Gradients are checked where a fold says so. There, don't write into a tensor of which an earlier step has read
 #   anything.
 #

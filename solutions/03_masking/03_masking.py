@@ -934,8 +934,7 @@ def packed_mask(lengths: tuple[int, ...]) -> tuple[Bool[Tensor, "n n"], int]:
 #
 # - $n, m, w \ge 1$; $r \ge 0$; $0 \le g \le n$; $1 \le p \le n$. Windows and bands may be longer than the text.
 # - `lengths` is a tuple of `int`s, each at least 1.
-# - The number is an `int`, and exact: divide with `//`. A Python `sum` over numbers made from the sizes is a formula
-#   too.
+# - The number is exact, and no tensor. A Python `sum` over numbers made from the sizes is also a formula.
 # - No number is read off a tensor: no `item`, `int(…)`, `tolist`, `nonzero`, `unique`, `mask[mask]`, no `if` on a cell.
 #   A function that does so gets no points.
 # - A mask may be a view made with `expand`.

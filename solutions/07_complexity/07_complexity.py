@@ -69,7 +69,7 @@ def matmul_flops(n: int, m: int, k: int) -> int:
 # </details>
 # <details><summary>What exactly is checked</summary>
 #
-# - Any sizes, up to millions. In this unit `6.0` is as good as `6`.
+# - Any sizes, up to millions.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "matmul_flops_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}

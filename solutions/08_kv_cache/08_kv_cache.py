@@ -23,7 +23,6 @@
 #
 # **How to work.** Predict with a formula, count what PyTorch really does, then measure. You have about 5 hours, and 31
 # points to earn. (For two evenings, stop after 8.9.)
-# Counts and bytes are whole numbers of type `int` here: unlike in unit 07, `6.0` doesn't count.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers
@@ -71,7 +70,7 @@ def redundant_projections(n: int, layers: int) -> int:
 # </details>
 # <details><summary>What exactly is checked</summary>
 #
-# - The count, exact and of type `int` (`//`, not `/`), for any $n$ and any number of layers.
+# - The count, exact, for any $n$ and any number of layers.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "redundant_projections_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
@@ -546,7 +545,7 @@ def decode_cost(n: int, d: int) -> tuple[int, int, int, int]:
 # </details>
 # <details><summary>What exactly is checked</summary>
 #
-# - Four numbers, exact and each of type `int`.
+# - Four numbers, exact.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "decode_cost_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
@@ -585,7 +584,7 @@ def cache_bytes(layers: int, h: int, h_kv: int, d: int, n: int, b: int, size: in
 # %% [markdown]
 # <details><summary>What exactly is checked</summary>
 #
-# - The number of bytes, exact and of type `int`. $h_{kv}$ divides $h$, and $h$ divides $d$.
+# - The number of bytes, exact. $h_{kv}$ divides $h$, and $h$ divides $d$.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "cache_bytes_test", "locked": true, "points": 1, "schema_version": 3, "solution": false}
@@ -997,7 +996,7 @@ def quantized_bytes(b: int, h: int, n: int, d_h: int, size: int) -> int:
 #   (of values) has the code ±127.
 # - Every scale is positive; a channel of zeros has the codes 0; one with entries of $10^{-6}$ keeps the scale of the
 #   formula. No maximum but 0 is so small that 1/127 of it becomes 0.
-# - The bytes: exact and of type `int`, the codes and scales of keys and values together.
+# - The bytes: exact, the codes and scales of keys and values together.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "quantized_cache_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}

@@ -124,7 +124,7 @@ def tiled_traffic(n: int, d: int, on_chip: int, itemsize: int) -> int:
 # <details><summary>What exactly is checked</summary>
 #
 # - Any sizes, real ones too. The chip holds at least one row of each tile, and may hold everything.
-# - Whole numbers of type `int`, exact. Every number takes `itemsize` bytes, the extra one per row as well, and $Q$ is
+# - Whole numbers, exact. Every number takes `itemsize` bytes, the extra one per row as well, and $Q$ is
 #   read once. The tile of scores lives in registers and isn't counted.
 # </details>
 
@@ -594,7 +594,7 @@ def causal_tiles(n: int, m: int, block_q: int, block_k: int) -> int:
 # </details>
 # <details><summary>What exactly is checked</summary>
 #
-# - (a) Any $n$, $m$ and tile sizes, $n > m$ too. A whole number of type `int`, exact.
+# - (a) Any $n$, $m$ and tile sizes, $n > m$ as well. A whole number, exact.
 # - (b) With `causal=True` matrix products take at most `2 * block_q * block_k * (d + d_v + 1)` FLOPs per tile of (a).
 #   So a tile is left out before its scores are made, even the first hidden one.
 # - (b) No tensor has more than $2 \cdot \max(n, m) \cdot \max(d, d_v)$ numbers per sequence.

@@ -1005,7 +1005,7 @@ def chunked_flops(n: int, d: int, c: int) -> int:
 # </details>
 # <details><summary>What exactly is checked</summary>
 #
-# - Six formulas, exact, which share the points equally. Whole numbers; a float that is whole counts too.
+# - Six formulas, exact, which share the points equally.
 # - Local: all $2w + 1$ slots of every token, even those that are masked at the ends, and even where $2w + 1 > n$.
 # - Local and global: $n - g$ tokens with $g$ global slots and a window; $g$ tokens with $n$ keys.
 # - Strided: $n$ is a square number, and every token has as many slots as one in the middle reads (10.3).

@@ -66,14 +66,3 @@ def test_no_check_reaches_into_the_engine():
                     f"{path.name}: {node.name}.{f.name}" for f in node.body if getattr(f, "name", "").startswith("_")
                 ]
     assert not private
-
-
-def test_a_whole_number_is_an_int():
-    assert (
-        common_misconceptions.whole(3)
-        and common_misconceptions.whole((1, 2))
-        and not common_misconceptions.whole(3.0)
-        and not common_misconceptions.whole((1, 2.0))
-    )
-    wrong = common_misconceptions.comes_as_float(lambda n: (n, n * n))
-    assert wrong.answer(3) == (3.0, 9.0) and wrong.recognise(observe(wrong.answer, (3,)))

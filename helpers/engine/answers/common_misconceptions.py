@@ -12,7 +12,6 @@ from torch.utils._pytree import tree_leaves, tree_map
 from ..cases import RandomArg
 from ..compare import TOLERANCE, agree, in_float64, tolerance
 from ..observe import Observation
-from ..requirements import Property
 from ..wrong_answers import Wrong, shared
 
 NO_FUSED_ATTENTION = (
@@ -27,27 +26,6 @@ NO_FUSED_ATTENTION = (
 
 EXACT = (1e-12, 0.0)
 """For `within`: a formula is right or wrong. So little is for the rounding of answers that come as floats."""
-
-
-def whole(output: Any, *_: Any) -> bool:
-    """Whether all numbers of an output are of type int."""
-    return all(isinstance(leaf, int) for leaf in tree_leaves(output))
-
-
-WHOLE = Property(
-    "whole numbers, of type int", whole, "The numbers are right, but they come as floats: an int is asked for."
-)
-"""For formulas with `-> int`: a float loses the last digits of a large count."""
-
-
-def comes_as_float(formula: Callable) -> Wrong:
-    """The right formula, with / for //."""
-    return shared(
-        __file__,
-        "comes_as_float",
-        lambda *args: tree_map(float, formula(*args)),
-        recognise=lambda seen: any(isinstance(leaf, float) for leaf in tree_leaves(seen.output)),
-    )
 
 
 def visible_mask(*shape: int, empty_row: int | None = None) -> RandomArg:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from helpers.engine.answers.common_misconceptions import NO_FUSED_ATTENTION, WHOLE, comes_as_float
+from helpers.engine.answers.common_misconceptions import NO_FUSED_ATTENTION
 from helpers.engine.cases import Case, explicit_case, random_case
 from helpers.engine.check import Check, CheckGroup
 from helpers.engine.observe import Observation
@@ -39,10 +39,8 @@ causal_tiles_count = Check(
         explicit_case("n = m = 1024, tiles of 128 × 64", 1024, 1024, 128, 64),
     ],
     within=(0.0, 0.0),
-    properties=[WHOLE],
     misconceptions=wrong_answers(
         __file__,
-        comes_as_float(flash.causal_tiles),
         all_tiles=lambda n, m, block_q, block_k: up(n, block_q) * up(m, block_k),
         half_of_all=lambda n, m, block_q, block_k: up(n, block_q) * up(m, block_k) // 2,
         diagonal_left_out=each_row(lambda i, end, n, m, size: max(0, i + 1 + m - n) // size),

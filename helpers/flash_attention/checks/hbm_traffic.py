@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from helpers.engine.answers.common_misconceptions import EXACT, WHOLE, comes_as_float
+from helpers.engine.answers.common_misconceptions import EXACT
 from helpers.engine.cases import random_case
 from helpers.engine.check import Check, CheckGroup
 from helpers.engine.two_slips import composable
@@ -22,10 +22,8 @@ standard_traffic = Check(
         random_case("n = 4096, d = 64, float16", n=4096, d=64, itemsize=2),
     ],
     within=EXACT,
-    properties=[WHOLE],
     misconceptions=wrong_answers(
         __file__,
-        comes_as_float(reference.standard_traffic),
         not_read_back=lambda n, d, itemsize: (2 * n * n + 4 * n * d) * itemsize,
         one_crossing_forgotten=lambda n, d, itemsize: (3 * n * n + 4 * n * d) * itemsize,
         matrix_once=lambda n, d, itemsize: (n * n + 4 * n * d) * itemsize,
@@ -71,10 +69,8 @@ tiled_traffic = Check(
         random_case("n = 61, d = 24, float32, tiles of 8 rows", n=61, d=24, on_chip=8 * 4 * 24 * 4, itemsize=4),
     ],
     within=EXACT,
-    properties=[WHOLE],
     misconceptions=wrong_answers(
         __file__,
-        comes_as_float(reference.tiled_traffic),
         keys_read_once=moved(passes=lambda n, rows: 1),
         short_tile_left_out=moved(passes=lambda n, rows: n // rows),
         fraction_of_tile=moved(passes=lambda n, rows: n / rows),

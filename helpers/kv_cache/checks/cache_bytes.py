@@ -1,6 +1,6 @@
 """Bytes of the keys and values of a model."""
 
-from helpers.engine.answers.common_misconceptions import EXACT, WHOLE, comes_as_float
+from helpers.engine.answers.common_misconceptions import EXACT
 from helpers.engine.cases import Case, explicit_case, random_case
 from helpers.engine.check import Check
 from helpers.engine.wrong_answers import wrong_answers
@@ -27,10 +27,8 @@ cache_bytes = Check(
         random_case(layers=3, h=49, h_kv=1, d=98, n=7, b=5, size=2, label="49 heads share one"),
     ],
     within=EXACT,
-    properties=[WHOLE],
     misconceptions=wrong_answers(
         __file__,
-        comes_as_float(reference.cache_bytes),
         no_factor_2=lambda layers, h, h_kv, d, n, b, size: layers * b * n * h_kv * (d // h) * size,
         queries_stored_too=lambda layers, h, h_kv, d, n, b, size: 3 * layers * b * n * h_kv * (d // h) * size,
         one_layer_only=lambda layers, h, h_kv, d, n, b, size: 2 * b * n * h_kv * (d // h) * size,

@@ -5,7 +5,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from helpers.engine.answers.common_misconceptions import WHOLE, comes_as_float
 from helpers.engine.cases import Case, RandomArg, as_float64, explicit_case, random_case
 from helpers.engine.check import Check, CheckGroup, Property
 from helpers.engine.observe import Observation
@@ -242,10 +241,8 @@ quantized_bytes = Check(
         random_case(b=3, h=2, n=5, d_h=7, size=2),
     ],
     within=(0.0, 0.0),
-    properties=[WHOLE],
     misconceptions=wrong_answers(
         __file__,
-        comes_as_float(reference.quantized_bytes),
         scales_forgotten=lambda b, h, n, d_h, size: 2 * b * h * n * d_h,
         one_byte_per_scale=lambda b, h, n, d_h, size: 2 * b * h * n * d_h + b * h * (d_h + n),
         keys_per_token=lambda b, h, n, d_h, size: 2 * b * h * n * d_h + 2 * size * b * h * n,

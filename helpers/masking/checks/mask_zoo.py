@@ -1,6 +1,5 @@
 """The check of `mask_zoo`: seven masks, each with the number of pairs that it allows, from a formula."""
 
-import operator
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import accumulate
@@ -24,18 +23,17 @@ COUNTING = (
 ).split()
 """What makes a number of Python's from a tensor's values, as such or as a shape: out of bounds."""
 
-WHOLE = Property(
-    "a whole number of pairs, as int",
-    lambda output, *_: not isinstance(output[1], Tensor) and operator.index(output[1]) >= 0,
-    "A number of pairs is an `int`: multiply, or divide with `//`. A single `/` makes a float, and what is added up "
-    "on the mask is a tensor.",
+NO_TENSOR = Property(
+    "the number of pairs is no tensor",
+    lambda output, *_: not isinstance(output[1], Tensor),
+    "Your number of pairs is a tensor, as what is added up on a mask is. Work it out from the sizes.",
 )
 
 
 def _zoo(reference: Callable, cases: list[Case], **slips: Callable) -> Check:
     wrong = [_whatever_the_count(reference, slip) for slip in wrong_answers(__file__, **slips)]
     names = ("mask", "number of pairs")
-    return Check(reference, cases, wrong, properties=[WHOLE], forbids=COUNTING, within=(0.0, 0.0), names=names)
+    return Check(reference, cases, wrong, properties=[NO_TENSOR], forbids=COUNTING, within=(0.0, 0.0), names=names)
 
 
 def _whatever_the_count(reference: Callable, slip: Misconception) -> Misconception:
