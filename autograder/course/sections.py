@@ -53,12 +53,14 @@ def sections(notebook: NotebookNode) -> list[Section]:
 
 
 def index(notebook: NotebookNode) -> dict[str, tuple[str, str]]:
-    """Exercise id → number and title of the section in which it stands."""
+    """Exercise id → number and title of the section in which it stands, and its own name where several have a check
+    there."""
     numbered, found = None, {}
     for section in sections(notebook):
         numbered = section if section.number else numbered
         ids = [notebooks.exercise_id(cell) for cell in section.graded]
-        found |= {name: (numbered.number, numbered.title) for name in ids if numbered}
+        several = sum(map(notebooks.is_test, section.graded)) > 1
+        found |= {name: (numbered.number, numbered.title + f": {name}" * several) for name in ids if numbered}
     return found
 
 

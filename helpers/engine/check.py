@@ -304,7 +304,7 @@ class Check:
 
     def _wrong(self, seen: Observation, expected: Any, case: Case, hidden: bool) -> str:
         if seen.error:
-            return f"stopped with an error. {seen.error}"
+            return f"stopped with an error. {seen.error}" if seen.error.kind else str(seen.error)
         if self.compare and (words := self.difference(seen, expected)):
             return words
         broken = next((rule for rule in self.properties if not rule.of(seen)), None)

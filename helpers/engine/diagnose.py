@@ -39,6 +39,8 @@ ANOTHERS = (
     "With {0} your function gives what is right with {1}: an argument is left out of account, or something is kept "
     "from one call to the next."
 )
+TWO_SLIPS = "This is exactly what you get with two slips at once:"
+ONE_OF_TWO = "This is exactly what you get with two slips at once. One of them is:"
 UNCOUNTED = 5  # times as many calls can be tried where nothing is counted
 LARGE = 16  # times the smallest: cases of which one slip alone isn't looked for, so that nobody waits
 FRESH = 2  # failing cases that are drawn again
@@ -134,12 +136,13 @@ def _by_two(check: Subject, student: Callable, trials: list[CaseResult], failed:
     ]  # quick ones first
     most = min(two_slips.MOST, UNCOUNTED * _affordable(check, ordered[0]))
     for tried in (islice(two_slips.pairs(check.misconceptions), most), two_slips.of_numbers(check, ordered)):
-        likely = [both for both in tried if _gives(check, both, ordered[0])]
-        same = [both for both in likely if _first_apart(check, both, ordered, False) is None]
-        same = _still_the_same(check, student, same, failed, False)
-        if len(same) == 1:
-            lead = "This is exactly what you get with two slips at once:"
-            return Diagnosis(same[0].name, f"{lead} {same[0].name}. {same[0].hint}")
+        likely = [pair for pair in tried if _gives(check, pair.both, ordered[0])]
+        likely = [pair for pair in likely if _first_apart(check, pair.both, ordered, False) is None]
+        same = _still_the_same(check, student, [pair.both for pair in likely], failed, False)
+        slips = two_slips.likeliest([pair for pair in likely if pair.both in same])
+        if slips:
+            name, hint = ", and ".join(slip.name for slip in slips), " And: ".join(slip.hint for slip in slips)
+            return Diagnosis(name, f"{TWO_SLIPS if len(slips) == 2 else ONE_OF_TWO} {name}. {hint}")
     return None
 
 
@@ -278,8 +281,8 @@ def _astray_where_it_is(check: Subject, wrong: Misconception, trials: list[CaseR
     )
 
 
-def _kind(error: StudentError | None) -> str:
-    return error.kind if error else ""
+def _kind(error: StudentError | None) -> str | None:
+    return error.kind if error else None
 
 
 def _mark(check: Subject, wrong: Misconception) -> Mark | None:
@@ -405,7 +408,7 @@ def _in_plain_words(check: Subject, student: Callable, trials: list[CaseResult],
     if any(trial.wrong for trial in trials):
         yield from (item.note for item in items if item.label == LEAVES_INPUTS)
     first = _first_problem(trials, items)
-    ended = [trial.seen for trial in trials if not trial.seen.error]
+    ended = [trial.seen for trial in trials if not trial.seen.error and trial.seen.output is not None]
     for rule in check.behaviours:
         if not all(map(rule.of, ended)) and rule.note not in first:
             yield rule.note

@@ -6,6 +6,7 @@ Every call goes through `observe`, so that it is the same whether the answer liv
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from .compare import RETURNS_NOTHING
 from .observe import Observation, StudentError, observe, own
 
 
@@ -52,6 +53,8 @@ def unpack(output: Any, *names: str) -> tuple:
     """What an answer returned, if it is as many values as there are names."""
     if isinstance(output, (tuple, list)) and len(output) == len(names):
         return tuple(output)
+    if output is None:
+        raise Stopped(StudentError("", RETURNS_NOTHING))
     raise Stopped(StudentError("TypeError", f"{len(names)} values should be returned: {', '.join(names)}."))
 
 

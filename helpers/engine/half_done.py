@@ -19,7 +19,7 @@ SAME = (
     "Your function gives the same numbers whatever it is given. Are they those of an example, or to be filled in later?"
 )
 EMPTY = "What is off is {} everywhere. Is it made, and then not filled in?"
-ONE_OF = "What you return is right, but it is only {} of {}."
+ONE_OF = "What you return is right, but it is only the {}, one of {} values."
 GIVEN = "Your function returns `{}` as it came in."
 REST = "Where your output is off it is 0, and the rest is right. Is that part never filled in?"
 ROUNDED = (
@@ -38,6 +38,8 @@ PART = {
     ): "What you return is right, but it is only the first {}. Is a `return` inside a loop, or the rest yet to come?",
     ("alone", -1): "What you return is right, but it is only the last {}. Does each round of a loop overwrite the "
     "one before, or is the rest yet to come?",
+    ("begun", 0): "What you return is right as far as it goes, but it is only some {}. Is a `return` inside a loop, or "
+    "the rest yet to come?",
     ("filled", 0): "Only the first {} is filled in, and right; the others are all {}. Does a loop end after one "
     "round? A `return` inside it ends it.",
     ("filled", -1): "Only the last {} is filled in, and right; the others are all {}. Is the tensor for the results "
@@ -144,7 +146,7 @@ def _part(check: Any, pairs: list[tuple]) -> str:
     if not parts:
         return ""
     names = dict(enumerate(reversed(axes_of(check.reference, pairs[0][1])), start=1))
-    called = [f"of the {names[-axis]}" if -axis in names else f"along axis {axis}" for *_, axis in parts]
+    called = [f"of the {names[-axis]}" if -axis in names else f"places of axis {axis}" for *_, axis in parts]
     best = next((place for place, one in enumerate(parts) if -one[2] in names), 0)
     return PART[parts[best][:2]].format(called[best], _brief(found[0][parts[best]]))
 
@@ -163,6 +165,8 @@ def _parts(check: Any, got: Any, want: Any, trial: CaseResult) -> Iterator[tuple
             right, rest = want.select(axis, which), _rest(want, axis, which)
             if agrees(got, right) or (size > 1 and agrees(got, right.unsqueeze(axis))):
                 how, fill = "alone", None
+            elif which == 0 and _is_beginning(agrees, got, want, axis):
+                how, fill = "begun", None
             elif size > 1 and _is_filled(agrees, got, want, axis, which):
                 fill = _rest(got, axis, which).flatten()[0].item()
                 how = "filled" * bool((rest != fill).any())
@@ -170,6 +174,12 @@ def _parts(check: Any, got: Any, want: Any, trial: CaseResult) -> Iterator[tuple
                 continue
             for counted in (axis, axis - want.dim()) if how else ():
                 yield (how, which, counted), fill
+
+
+def _is_beginning(agrees: Callable, got: Tensor, want: Tensor, axis: int) -> bool:
+    """Whether some of the places along an axis are there, from the first one on, and no others."""
+    fits = got.dim() == want.dim() and 1 < got.shape[axis] < want.shape[axis]
+    return fits and agrees(got, want.narrow(axis, 0, got.shape[axis]))
 
 
 def _nearly(check: Any, got: Any, want: Any, trial: CaseResult) -> bool:
@@ -241,7 +251,11 @@ def _one_value(check: Any, failed: list[CaseResult]) -> str:
         for place in range(count)
         if all(_nearly(check, trial.seen.output, trial.expected[place], trial) for trial in failed)
     ]
-    named = [name for name, _ in check.names] if len(check.names) == count else [f"value {i + 1}" for i in range(count)]
+    named = (
+        [name for name, _ in check.names]
+        if len(check.names) == count
+        else [f"value number {i + 1}" for i in range(count)]
+    )
     return ONE_OF.format(named[right[0]], count) if len(right) == 1 else ""
 
 

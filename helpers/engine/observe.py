@@ -74,7 +74,7 @@ class StudentError:
 
     def __str__(self) -> str:
         message = " ".join(self.message.split())  # lines of its own could look like the card's
-        text = f"{self.kind}: {message}" if message else self.kind
+        text = ": ".join(filter(None, (self.kind, message)))
         return "\n".join(filter(None, (text, self.where, self.plain)))
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from .hints import text_beside
 
 MOST_NAMES = 5
+TURNED = re.compile(r"(\w+)\.T\b")
 
 
 def explained(error: BaseException, frames: list[types.TracebackType]) -> str:
@@ -46,8 +47,12 @@ def _names(entry: types.TracebackType) -> str:
     known = {**entry.tb_frame.f_globals, **entry.tb_frame.f_locals}
     told = {name: words for name in _names_in(source) if name in known and (words := _told(known[name]))}
     lines = [f"`{name}` is {words}" for name, words in islice(told.items(), MOST_NAMES)]
-    turned = " `.T` turns all axes round; `.mT` exchanges the last two." if ".T" in source else ""
+    turned = " `.T` turns all axes round; `.mT` exchanges the last two." if _turns_many_axes(source, known) else ""
     return f"In `{source}`: {', '.join(lines)}.{turned}" if lines else ""
+
+
+def _turns_many_axes(source: str, known: dict[str, Any]) -> bool:
+    return any(isinstance(known.get(name), Tensor) and known[name].dim() > 2 for name in TURNED.findall(source))
 
 
 def _names_in(source: str) -> list[str]:

@@ -4,9 +4,10 @@ outputs are numbers: what the one adds, or the factor by which it is off, comes 
 import functools
 import inspect
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -14,7 +15,7 @@ from .case_result import CaseResult
 from .compare import is_number
 from .misconceptions import Misconception
 
-MOST, WORK = 800, 40_000
+MOST, WORK = 2000, 40_000
 """Pairs that are tried, and tensor operations that they may take together: about a second."""
 
 
@@ -38,9 +39,16 @@ def _rest(signature: inspect.Signature) -> str:
     return next((one.name for one in signature.parameters.values() if one.kind is one.VAR_KEYWORD), "")
 
 
-def pairs(misconceptions: Iterable[Misconception]) -> Iterator[Misconception]:
-    """Both slips of any two that change different steps, as one misconception; those that stand first in the check,
-    which are the usual ones, come first."""
+class Pair(NamedTuple):
+    """Two slips, and a misconception that makes both."""
+
+    slips: tuple[Misconception, Misconception]
+    both: Misconception
+
+
+def pairs(misconceptions: Iterable[Misconception]) -> Iterator[Pair]:
+    """Any two slips that change different steps; those that stand first in the check, which are the usual ones, come
+    first."""
     made = [(wrong, *wrong.function.__made__) for wrong in misconceptions if hasattr(wrong.function, "__made__")]
     for i, j in sorted(combinations(range(len(made)), 2), key=sum):
         (one, maker, first), (other, another, second) = made[i], made[j]
@@ -48,9 +56,19 @@ def pairs(misconceptions: Iterable[Misconception]) -> Iterator[Misconception]:
             yield _both(one, other, maker(**first, **second))
 
 
-def _both(one: Misconception, other: Misconception, answer: Callable) -> Misconception:
-    name, hint = f"{one.name}, and {other.name}", f"{one.hint} And: {other.hint}"
-    return Misconception(name, answer, hint, raises=f"{one.raises} {other.raises}")
+def _both(one: Misconception, other: Misconception, answer: Callable) -> Pair:
+    return Pair((one, other), Misconception("", answer, "", raises=f"{one.raises} {other.raises}"))
+
+
+def likeliest(found: list[Pair]) -> tuple[Misconception, ...]:
+    """Of pairs that explain an answer alike: both slips of the one that has most in common with the others, else the
+    one slip that all of them have, else nothing."""
+    counts = Counter(slip.name for pair in found for slip in pair.slips)
+    weights = [sum(counts[slip.name] for slip in pair.slips) for pair in found]
+    best = [pair for pair, weight in zip(found, weights, strict=True) if weight == max(weights)]
+    if len(best) == 1:
+        return best[0].slips
+    return tuple(slip for slip in best[0].slips if counts[slip.name] == len(found)) if best else ()
 
 
 def _added(right: float, one: float, other: float) -> float:
@@ -61,7 +79,7 @@ def _multiplied(right: float, one: float, other: float) -> float:
     return one * other / right if right else 0.0
 
 
-def of_numbers(check: Any, trials: list[CaseResult]) -> Iterator[Misconception]:
+def of_numbers(check: Any, trials: list[CaseResult]) -> Iterator[Pair]:
     """Pairs that together give just the numbers of the student's outputs."""
     mine = _numbers(trial.seen.output for trial in trials)
     right = _numbers(trial.expected for trial in trials)

@@ -28,12 +28,21 @@ def unused_inputs(check: Any, student: Callable, failed: list[CaseResult]) -> st
 def _unread(check: Any, student: Callable, trial: CaseResult) -> Iterator[str]:
     args, off = trial.seen.args, _off(check, trial)
     for place, (name, arg) in enumerate(zip(inspect.signature(check.reference).parameters, args, strict=False)):
-        if not (isinstance(arg, Tensor) and arg.is_floating_point() and arg.numel()):
-            continue
-        others = (-arg, torch.rand_like(arg) + arg.abs().amax())  # where a maximum lies moves with one of them
+        others = _others(arg)
         changed = ((*args[:place], other, *args[place + 1 :]) for other in others)
-        if off and all(_unmoved(check, student, trial, inputs, off) for inputs in changed):
+        if off and others and all(_unmoved(check, student, trial, inputs, off) for inputs in changed):
             yield name
+
+
+def _others(arg: Any) -> tuple:
+    """Other values of an input: of a mask one that hides nothing, so that no row is empty."""
+    if not isinstance(arg, Tensor):
+        return (not arg,) if isinstance(arg, bool) else ()
+    if arg.dtype == torch.bool:
+        return (torch.ones_like(arg),)
+    if not (arg.is_floating_point() and arg.numel()):
+        return ()
+    return -arg, torch.rand_like(arg) + arg.abs().amax()  # where a maximum lies moves with one of them
 
 
 def _unmoved(check: Any, student: Callable, trial: CaseResult, changed: tuple, off: list[int]) -> bool:

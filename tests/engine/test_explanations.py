@@ -1,12 +1,13 @@
 """What a card says of an answer that no known slip explains: where it stopped, what it never read, and the like."""
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from helpers.engine.cases import explicit_case, random_case
 from helpers.engine.check import Check
 from helpers.engine.misconceptions import Misconception
+from helpers.engine.requirements import Behaviour
 from helpers.engine.score import NOT_ATTEMPTED
 
 
@@ -93,3 +94,26 @@ def test_a_class_with_a_stub_left_earns_what_it_does():
     assert score == 1 and "stands there still" in score.message
     Both.one = Both.two
     assert check(Both, points=2).diagnosis == NOT_ATTEMPTED
+
+
+def test_a_mask_or_a_flag_that_is_never_read_is_named():
+    def masked(x: Float[Tensor, "n m"], mask: Bool[Tensor, "n m"], negated: bool) -> Float[Tensor, "n m"]:
+        return (-x if negated else x).masked_fill(~mask, -9.0)
+
+    mask = torch.eye(3, dtype=torch.bool)
+    check = Check(masked, [explicit_case(f"negated: {flag}", torch.randn(3, 3), mask, flag) for flag in (True, False)])
+    assert "whatever `mask` and `negated` are" in told(check, lambda x, mask, negated: x + 1)
+
+
+def test_where_nothing_is_returned_no_rule_of_the_way_is_spoken_of():
+    rule = Behaviour("in one go", lambda seen: seen.output.dim() == 2, "It was made in several goes.")
+    check = Check(attend, [random_case(n=4, m=6, d=5, d_v=3)], behaviours=[rule])
+    assert "goes" not in told(check, lambda q, k, v: None)
+
+
+def test_a_factor_is_that_of_the_number_which_the_card_shows():
+    def variances(d: int, s: float) -> tuple[float, float]:
+        return d * s**4, s**4
+
+    check = Check(variances, [explicit_case(f"s = {s}", d, s) for d, s in ((64, 1.0), (16, 0.5), (100, 3.0))])
+    assert "In all 3 cases" not in told(check, lambda d, s: (d * s**2, d**0.5 * s**2))

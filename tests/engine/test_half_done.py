@@ -40,6 +40,7 @@ def last_alone(q, k, v):
         (lambda q, k, v: v, "returns `v` as it came in"),
         (only_first, "Only the first of the queries is filled in, and right; the others are all 0."),
         (first_alone, "it is only the first of the queries"),
+        (lambda q, k, v: ATTENTION.reference(q, k, v)[..., :2, :], "it is only some of the queries"),
         (last_alone, "it is only the last of the queries"),
         (lambda *args: list(ATTENTION.reference(*args).unbind(-2)), "`torch.stack` along axis -2"),
         (lambda q, k, v: None, "returns nothing"),
@@ -89,7 +90,7 @@ def test_what_is_off_is_zero_and_the_rest_right():
 
 def test_one_value_of_several():
     right = check.qkv_projections.reference
-    assert "it is only Q of 3." in message(check.qkv_projections, lambda *args: right(*args)[0])
+    assert "it is only the Q, one of 3 values." in message(check.qkv_projections, lambda *args: right(*args)[0])
 
 
 def test_nested_lists_of_numbers_need_only_be_joined():

@@ -82,7 +82,7 @@ def stopped(line: str):
         ("ids.softmax(-1)", "`.float()` first"),
         ("answer(q)", "calls itself without an end"),
         ("q(0)", "round brackets where square ones are meant"),
-        ("for i in 3: pass", "`range(n)`"),
+        ("for i in 3: pass", "`range(…)`"),
     ],
 )
 def test_an_error_is_told_in_plain_words(line, words):

@@ -5,10 +5,11 @@ import torch
 
 from helpers import check
 from helpers.engine import two_slips
+from helpers.engine.misconceptions import Misconception
 
 
 def both(exercise: str, one: str, other: str):
-    """Two slips of an exercise, by their keys, as one."""
+    """Two slips of an exercise, by their keys, and an answer that makes both."""
     found = [wrong for wrong in getattr(check, exercise).misconceptions if wrong.key in (one, other)]
     (pair,) = two_slips.pairs(found)
     return pair
@@ -26,9 +27,17 @@ def both(exercise: str, one: str, other: str):
 )
 def test_both_are_named(exercise, one, other):
     pair = both(exercise, one, other)
-    score = getattr(check, exercise)(pair.function, points=3)
-    assert score.diagnosis == pair.name and "two slips at once" in score.message
-    assert all(text in score.message for text in pair.hint.split(" And: "))
+    score = getattr(check, exercise)(pair.both.function, points=3)
+    assert score.diagnosis == ", and ".join(slip.name for slip in pair.slips)
+    assert "two slips at once" in score.message and all(slip.hint in score.message for slip in pair.slips)
+
+
+def test_of_pairs_that_explain_alike_the_most_central_counts_or_what_they_share():
+    a, b, c, d = (Misconception(name, str, "") for name in "abcd")
+    pairs = lambda *found: [two_slips.Pair(slips, a) for slips in found]
+    assert two_slips.likeliest(pairs((a, b), (a, c), (d, b))) == (a, b)
+    assert two_slips.likeliest(pairs((a, b), (a, c))) == (a,)
+    assert two_slips.likeliest(pairs((a, b), (c, d))) == two_slips.likeliest([]) == ()
 
 
 def test_what_no_two_slips_explain_is_not_named():

@@ -57,6 +57,7 @@ arithmetic_intensity = Check(
         bits=intensity(lambda dtype: 8 * dtype.itemsize),
         four_bytes=intensity(lambda dtype: 4),
         four_bytes_or_two=intensity(lambda dtype: 4 if dtype == torch.float32 else 2),
+        by_one_number=lambda n, m, k, dtype: 2 * n * m * k / dtype.itemsize,
         bytes_per_flop=lambda *sizes: 1 / right(*sizes),
         elements_per_flop=lambda *sizes: 1 / intensity(lambda dtype: 1)(*sizes),
         multiplied_by_bytes=intensity(lambda dtype: 1 / dtype.itemsize),

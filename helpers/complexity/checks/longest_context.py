@@ -71,6 +71,7 @@ longest_context = Check(
         rounded_nearest=rounded(lambda memory, each: round(math.sqrt(memory / each))),
         not_rounded=rounded(lambda memory, each: math.sqrt(memory / each)),
         at_least_one=rounded(lambda memory, each: max(1, math.isqrt(memory // each))),
+        first_that_fits=rounded(lambda memory, each: min(1, math.isqrt(memory // each))),
         full_memory_too_little=rounded(lambda memory, each: math.isqrt((memory - 1) // each)),
         two_roots_rounded=rounded(lambda memory, each: math.isqrt(memory) // math.isqrt(each)),
         quotient_of_roots=rounded(lambda memory, each: int(math.sqrt(memory) / math.sqrt(each))),

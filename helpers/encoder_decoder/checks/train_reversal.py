@@ -97,6 +97,7 @@ def said(place: int, words: str) -> Callable:
 
 
 train_reversal = Check(
+    exercise="train_reversal",
     reference=behaving(),
     drive=_trained,
     compare=False,

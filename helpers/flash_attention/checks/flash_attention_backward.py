@@ -167,6 +167,7 @@ backward = Check(
         Tiles.all_kept.made(backward_pass, cost=tiles_pile_up),
         Tiles.row_kept.made(backward_pass, cost=row_piles_up),
         d_forgotten=backward_pass(ds=lambda p, dp, d: p * dp),
+        brackets_left_out=backward_pass(ds=lambda p, dp, d: p * dp - d),
         d_added=backward_pass(ds=lambda p, dp, d: p * (dp + d)),
         d_of_gradient=backward_pass(delta=lambda out, grad_out: grad_out.sum(-1, keepdim=True)),
         d_of_output=backward_pass(delta=lambda out, grad_out: (out * out).sum(-1, keepdim=True)),

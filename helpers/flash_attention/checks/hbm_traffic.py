@@ -34,6 +34,7 @@ standard_traffic = Check(
         elements=lambda n, d, itemsize: 4 * n * n + 4 * n * d,
         bits=lambda n, d, itemsize: 8 * (4 * n * n + 4 * n * d) * itemsize,
         flops=lambda n, d, itemsize: 4 * n * n * d,
+        flops_times_bytes=lambda n, d, itemsize: 4 * n * n * d * itemsize,
         every_operand=lambda n, d, itemsize: (4 * n * n * d + 3 * n * n + n * d) * itemsize,
     ),
 )
@@ -71,6 +72,9 @@ tiled_traffic = Check(
     within=EXACT,
     misconceptions=wrong_answers(
         __file__,
+        standard_divided=lambda n, d, on_chip, itemsize: (
+            reference.standard_traffic(n, d, itemsize) // (on_chip // (4 * d * itemsize))
+        ),
         keys_read_once=moved(passes=lambda n, rows: 1),
         short_tile_left_out=moved(passes=lambda n, rows: n // rows),
         fraction_of_tile=moved(passes=lambda n, rows: n / rows),

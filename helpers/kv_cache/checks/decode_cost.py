@@ -63,6 +63,7 @@ decode_cost = Check(
         halved_too_early=halved_too_early,
         multiply_adds=lambda n, d: tuple(flops // 2 for flops in right(n, d)),
         three_projections=counted(lambda t, d: 6 * d * d + 4 * t * d, lambda t, d: 6 * t * d * d + 4 * t * t * d),
+        one_projection=counted(lambda t, d: 2 * d * d + 4 * t * d, lambda t, d: 2 * t * d * d + 4 * t * t * d),
         no_mixing=counted(lambda t, d: 8 * d * d + 2 * t * d, lambda t, d: 8 * t * d * d + 2 * t * t * d),
         all_scores=counted(cached=lambda t, d: 8 * d * d + 4 * t * t * d),
         all_projected=counted(cached=lambda t, d: 8 * t * d * d + 4 * t * d),

@@ -37,14 +37,35 @@ def random_prompts(*lengths: int) -> RandomArg:
     return RandomArg(draw)
 
 
-def padded(prompts, on_right=False):
-    """Tokens and mask, with zeros on the left, or on the right."""
-    m = max(map(len, prompts))
-    tokens, real = torch.zeros(len(prompts), m, dtype=torch.long), torch.zeros(len(prompts), m) == 1
-    for row, prompt in enumerate(prompts):
-        place = slice(len(prompt)) if on_right else slice(m - len(prompt), m)
-        tokens[row, place], real[row, place] = prompt, True
-    return tokens, real
+def on_left(m: int, length: int) -> slice:
+    return slice(m - length, m)
+
+
+def on_right(m: int, length: int) -> slice:
+    return slice(length)
+
+
+@composable
+def padding(
+    place: Callable = on_left, real: Callable = lambda tokens, lengths: _marked(on_left, tokens, lengths)
+) -> Callable:
+    """The padded tokens, with each prompt in another place, or another mask."""
+
+    def pad(prompts: list[Tensor]) -> tuple[Tensor, Tensor]:
+        lengths = list(map(len, prompts))
+        tokens = torch.zeros(len(prompts), max(lengths), dtype=torch.long)
+        for row, prompt in enumerate(prompts):
+            tokens[row, place(max(lengths), len(prompt))] = prompt
+        return tokens, real(tokens, lengths)
+
+    return pad
+
+
+def _marked(place: Callable, tokens: Tensor, lengths: list[int]) -> Tensor:
+    real = torch.zeros(tokens.shape, dtype=torch.bool)
+    for row, length in enumerate(lengths):
+        real[row, place(max(lengths), length)] = True
+    return real
 
 
 def cut_to_the_shortest(prompts):
@@ -69,12 +90,13 @@ pad_left = Check(
     ],
     misconceptions=wrong_answers(
         __file__,
-        on_right=lambda prompts: padded(prompts, on_right=True),
-        mask_of_padding=lambda prompts: (padded(prompts)[0], ~padded(prompts)[1]),
-        zeros_for_padding=lambda prompts: (padded(prompts)[0], padded(prompts)[0] != 0),
+        on_right=padding(on_right, lambda tokens, lengths: _marked(on_right, tokens, lengths)),
+        mask_of_padding=padding(real=lambda tokens, lengths: ~_marked(on_left, tokens, lengths)),
+        zeros_for_padding=padding(real=lambda tokens, lengths: tokens != 0),
+        padding_behind=padding(on_right),
         cut_to_shortest=cut_to_the_shortest,
         first_for_longest=Wrong(as_long_as_the_first, raises="RuntimeError"),
-        mask_on_right=lambda prompts: (padded(prompts)[0], padded(prompts, on_right=True)[1]),
+        mask_on_right=padding(real=lambda tokens, lengths: _marked(on_right, tokens, lengths)),
     ),
 )
 

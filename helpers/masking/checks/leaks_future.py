@@ -35,8 +35,8 @@ def _verdict(detector: Callable, model: Callable, x: Tensor) -> Any:
     }
     if answers[_reversed] == answers[_token_alone]:
         return Message(
-            f"your detector says {answers[model]} here, and gives one answer of a model that reverses the text, which "
-            "leaks, and of one in which each token sees only itself, which doesn't"
+            f"your detector says {answers[model]} here, {answers[_reversed]} of a model that reverses the text, which "
+            f"leaks, and {answers[_token_alone]} of one in which each token sees only itself, which doesn't"
         )
     controls = answers[_reversed] == 1, answers[_token_alone] == 0
     return answers[model] if all(controls) else f"{answers[model]}, and a reversal is cleared"

@@ -102,6 +102,7 @@ mask_then_renormalise = Check(
         share_kept=pair(lost=lambda scores, mask: 1 - _lost(scores, mask)),
         counted=pair(lost=lambda scores, mask: (~mask).to(scores.dtype).expand(scores.shape).mean(-1)),
         masked_before=pair(masked_softmax),
+        hidden_scores_0=pair(lambda scores, mask: (scores * mask).softmax(-1)),
         axis_guessed=of_softmax(lambda scores: scores.softmax(axis_guessed(scores))),
         one_minus_lost=pair(lambda scores, mask: _kept(scores, mask) / (1 - _lost(scores, mask))[..., None]),
         small_constant=Wrong(pair(with_constant), recognise=_sums_below_1),

@@ -96,6 +96,10 @@ alibi_bias = Check(
         later_open=bias(hidden=_none),
         later_at_0=bias(distance=lambda n: _distance(n).tril(), hidden=_none),
         both_sides=bias(distance=lambda n: _distance(n).abs(), hidden=_none),
+        no_distance=Wrong(
+            bias(distance=lambda n: torch.ones(n, n)),
+            variants=(bias(distance=lambda n: torch.ones(n, n).tril(), hidden=_none),),
+        ),
         swapped=lambda n, h: bias()(n, h).mT,
         distance_1=bias(distance=lambda n: _distance(n) + 1),
         place_of_key=bias(distance=lambda n: -torch.arange(n).float().expand(n, n)),

@@ -30,6 +30,7 @@ head_flops = Check(
         one_head=lambda n, d, h, d_h: 8 * n * d * d_h + 4 * n * n * h * d_h,
         features_of_one_head=lambda n, d, h, d_h: 6 * n * h * d_h * d_h + 2 * n * h * d_h * d + 4 * n * n * h * d_h,
         d_over_h=lambda n, d, h, d_h: 8 * n * d * d + 4 * n * n * d,
+        d_by_d=lambda n, d, h, d_h: 8 * n * d * d + 4 * n * n * h * d_h,
         d_for_all_heads=lambda n, d, h, d_h: 8 * n * d * h * d_h + 4 * n * n * d,
         one_addition_less=lambda n, d, h, d_h: (
             3 * n * h * d_h * (2 * d - 1)

@@ -8,6 +8,9 @@ from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check, CheckGroup
+from helpers.engine.compare import RETURNS_NOTHING
+from helpers.engine.drivers import Stopped
+from helpers.engine.observe import StudentError
 from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
@@ -46,6 +49,8 @@ CASES = [  # some agree in v and others in n: heads that were kept for one of th
 def _fitting(head, v: int, n: int) -> list[Tensor]:
     """The head's matrices in float64, or an error that says which of them has a wrong shape."""
     d = 2 * v + n
+    if head is None:
+        raise Stopped(StudentError("", RETURNS_NOTHING))
     if not isinstance(head, (tuple, list)) or not all(isinstance(w, Tensor) and w.dim() == 2 for w in head):
         raise ValueError("return a tuple of matrices (two-dimensional tensors).")
     for name, w, axis in zip(("w_q", "w_k", "w_v", "w_o"), head, (0, 0, 0, 1)):

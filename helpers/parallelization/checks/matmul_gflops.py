@@ -36,6 +36,7 @@ matmul_gflops = Check(
         no_time=lambda m, k, n, seconds: 2 * m * k * n / 1e9,
         outputs_only=lambda m, k, n, seconds: 2 * m * n / seconds / 1e9,
         elements_counted=lambda m, k, n, seconds: 2 * (m * k + k * n) / seconds / 1e9,
+        all_three_counted=lambda m, k, n, seconds: (m * k + k * n + m * n) / seconds / 1e9,
         square=lambda m, k, n, seconds: 2 * m * m * n / seconds / 1e9,
         square_k_n=lambda m, k, n, seconds: 2 * m * n * n / seconds / 1e9,
         rounded_down=Wrong(lambda m, k, n, seconds: 2 * m * k * n / seconds // 1e9, recognise=_rounded_down),

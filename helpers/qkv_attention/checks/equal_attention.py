@@ -94,6 +94,11 @@ query_between = Check(
     compare=False,
     properties=[
         FINITE,
+        Property(
+            "the query is as wide as the keys",
+            lambda query, k1, _: query.shape == k1.shape,
+            "The query needs as many entries as a key. Does what you do there work only in the plane?",
+        ),
         Property("both keys get ½", _gives_halves, "The two scores must be equal."),
         Property(
             "the query is not zero",

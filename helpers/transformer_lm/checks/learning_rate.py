@@ -25,11 +25,17 @@ def _progress(step, steps, warm_up):
 
 
 @composable
-def rate(early=_rising, late=_cosine, progress=_progress):
-    """The schedule with early(step, warm_up, peak, floor), late(progress, peak, floor) or the progress changed."""
-    return lambda step, steps, warm_up, peak, floor: (
-        early(step, warm_up, peak, floor) if step < warm_up else late(progress(step, steps, warm_up), peak, floor)
-    )
+def rate(early=_rising, late=_cosine, progress=_progress, length=lambda warm_up: warm_up):
+    """The schedule with early(step, warm_up, peak, floor), late(progress, peak, floor), the progress or the length of
+    the warm-up changed."""
+
+    def answer(step, steps, warm_up, peak, floor):
+        rising = length(warm_up)
+        if step < rising:
+            return early(step, rising, peak, floor)
+        return late(progress(step, steps, rising), peak, floor)
+
+    return answer
 
 
 right = rate()
@@ -65,6 +71,7 @@ learning_rate = Check(
         from_0=rate(early=lambda step, warm_up, peak, floor: peak * step / warm_up),
         one_step_at_least=lambda step, steps, warm_up, peak, floor: right(step, steps, max(warm_up, 1), peak, floor),
         no_warm_up=rate(early=lambda step, warm_up, peak, floor: peak),
+        warm_up_ignored=rate(length=lambda warm_up: 0),
         from_the_floor=rate(early=lambda step, warm_up, peak, floor: floor + (peak - floor) * (step + 1) / warm_up),
         never_below_the_floor=lambda step, steps, warm_up, peak, floor: max(
             floor, right(step, steps, warm_up, peak, floor)
