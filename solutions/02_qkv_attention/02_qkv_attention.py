@@ -127,7 +127,7 @@ plots.query_among_keys(query=(2, 0), keys=[(2, 1), (0, 3), (1, -1)])
 plots.query_turned(keys=[(2, 1), (0, 3), (1, -1)])
 
 # %% [markdown]
-# Now write it for one query. (PyTorch's own `torch.softmax` is yours from here on.)
+# Now write it for one query.
 
 # %% nbgrader={"grade": false, "grade_id": "attention_weights", "locked": false, "schema_version": 3, "solution": true}
 def attention_weights(
@@ -460,7 +460,7 @@ check.two_word_example(two_word_example, points=1, cases=hidden.two_word_example
 #
 # **By hand.** If the right key scores 10 and three others score 0, the right one gets $e^{10}/(e^{10} + 3) = 0.99986$.
 # Among ninety-nine others it
-# would get 0.9955. If it scores 1 among three, it gets $e/(e + 3) = 0.48$.
+# would get 0.9955. If it scores 1 and three others 0, it gets $e/(e + 3) = 0.48$.
 
 # %% nbgrader={"grade": false, "grade_id": "select_one_value", "locked": false, "schema_version": 3, "solution": true}
 def select_one_value(
@@ -602,7 +602,7 @@ check.equal_attention(query_between, query_for_pair, points=2, cases=hidden.equa
 #
 # The dot product is one way to compare a query with a key, and others came before it. (A side road: nothing later in
 # the course needs it.) Each of the six takes $n$ queries and $m$ keys. Rows are queries and columns
-# are keys, as in 2.5, and the softmax, which is the same for all six, comes later.
+# are keys, as in 2.5. The six differ only in the score; the softmax after it is the same.
 #
 # - **Cosine** (content-based): $\dfrac{q \cdot k}{\lVert q \rVert\,\lVert k \rVert}$. Only the direction counts.
 # - **Additive:** $\tanh(q W_q + k W_k) \cdot v$, with a learned vector $v$ (not one of the values). A small network
@@ -923,7 +923,7 @@ def parameter_counts(n: int, d: int) -> tuple[int, int, int, int, int]:
 #
 # - Whole numbers, exact to the last digit, even at real sizes: formulas, no layers (no machine holds that dense layer),
 #   and no floats, which keep 16 digits.
-# - A single head, without biases and without an output projection (unit 04 adds it).
+# - A single head, without an output projection (unit 04 adds it).
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "parameter_counts_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}

@@ -164,7 +164,8 @@ plots.masking_a_row([2.0, 1.0, 3.0, -0.5, 2.5], [True, True, False, True, False]
 #   gradient.
 # - **Half precision.** Old code writes $-10^9$ for $-\infty$. The largest number in float16 is 65,504, so there
 #   `masked_fill` stops with an error.
-# - **Large scores, on either side of the mask.** A hidden score may be the largest of its row.
+# - **Large scores, on either side of the mask.** A hidden score may be the largest of its row: subtract *that* one, and
+#   the exponentials of all allowed keys underflow to 0.
 
 # %% nbgrader={"grade": false, "grade_id": "masked_softmax", "locked": false, "schema_version": 3, "solution": true}
 def masked_softmax(
@@ -337,13 +338,13 @@ plots.renormalising_error(mask_then_renormalise, [torch.float16, torch.bfloat16,
 # 2. the **weights**, their softmax along the keys;
 # 3. the **output**, weights times $V$.
 #
-# Every row has something to see, so `torch.softmax` is safe here.
+# Every query sees at least its own key, so no row is empty and `torch.softmax` is safe.
 #
 # **By hand.** If $n = m$, the first row has one key: its weight is 1, whatever its score is. So the first output *is*
 # the first value.
 #
-# **Watch it.** The four words of 2.5, with a mask. Before you press: what becomes of the weight that “drink” gave to
-# “milk”?
+# **Watch it.** The four words of 2.5, *cats drink cold milk*, with a mask. Before you press: what becomes of the weight
+# that “drink” gave to “milk”?
 
 # %%
 plots.causal_flow()
@@ -547,7 +548,7 @@ plots.influences({
 #
 # | | the model in one line | |
 # |---|---|---|
-# | **A** | `x.cumsum(0) / counts` | the mean of the tokens so far |
+# | **A** | `x.cumsum(0) / counts` | the mean of the tokens so far (`counts`: 1, 2, … as a column) |
 # | **B** | attention with `torch.ones(n, n).tril(1)` as its mask | |
 # | **C** | `(x - x.mean(0)) / x.std(0)` | normalized |
 # | **D** | causal mask, then `scores.softmax(dim=0)` | scores are (n, n) |
@@ -568,7 +569,7 @@ my_guess = ""  # for example "AEH"
 # it on, and says whether the model leaks.
 #
 # Replace the future with new random tokens. Rounding alone moves the earlier outputs of a sound model, by less than
-# $10^{-5}$, so `==` would accuse it. A leak moves them by more, if only at one position.
+# $10^{-5}$, so `==` would accuse it. A leak moves them by more.
 #
 # **Before you write:** a leak may sit at one position only. In how many places can you cut a text of 9 tokens into past
 # and future?
@@ -771,7 +772,7 @@ check.copy_without_mask(next_token_loss, points=1, cases=hidden.copy_without_mas
 # model has no mask.
 #
 # The grammar leaves some choices to chance: which noun, which verb. So no model that sees only the past can have a loss
-# below the dotted line, on average over many batches.
+# below a certain floor, on average over many batches: the dotted line in the picture below.
 #
 # **Predict first:** which of the two models will end with the lower loss? And which will write the better sentences?
 

@@ -634,7 +634,7 @@ class MLP(nn.Module):
 # Vaswani et al., 2017, section 3.4.) So draw the table with standard deviation $1/\sqrt d$. `nn.Embedding` draws it
 # with 1: on the stories of 5.15 the first loss would be about 50 instead of 6.
 #
-# Then count. `lm_parameters` gives the number of trained numbers in such a model. GPT-2's has more of them in two
+# Then count. `lm_parameters` gives the number of trained numbers in such a model. GPT-2 has more of them, in two
 # places: a bias for every matrix of its blocks (`bias`), and instead of a rotation a learned row of $d$ numbers for
 # each of `context` positions.
 #
@@ -777,7 +777,7 @@ check.what_is_trained(what_is_trained, points=1, cases=hidden.what_is_trained)
 # Row $i$ of the logits says what the model expects *after* token $i$. So its target is token $i + 1$: `tokens` are both
 # inputs and, shifted by one, targets. The loss is the mean of $-\log p(\text{target})$ over all real targets.
 # ($e^{\text{loss}}$ is called perplexity.) Texts in a batch are padded at the end: text $r$ has `lengths[r]` real
-# tokens. (In unit 03 you wrote the cross-entropy yourself.)
+# tokens.
 #
 # **By hand.** One text of 3 real tokens and 2 of padding: two predictions, token 1 from row 0 and token 2 from row 1.
 # If the model gives them probabilities ½ and ¼, the loss is $(\ln 2 + \ln 4)/2 = 1.04$.
@@ -864,7 +864,8 @@ plots.learning_rates(learning_rate)
 # %% [markdown]
 # ## 5.15 The training loop  ●●● · 40 min · 3 points
 #
-# One step: compute the loss of a batch, differentiate, shorten the gradient if it is too long, move the weights.
+# One step: compute the loss of a batch (the cross-entropy of `model(inputs)` with its targets, which are shifted
+# already), differentiate, shorten the gradient if it is too long, move the weights.
 #
 # - **AdamW** (Loshchilov & Hutter, 2019, algorithm 2) with `betas=(0.9, 0.95)`, as GPT-3 had them (Brown et al., 2020,
 #   appendix B), and for each step the rate from `rates`.
@@ -940,7 +941,7 @@ def train(
 #   None is taken beyond the rates: `zip(batches, rates)` takes one too many.
 # - The loss is the mean over targets that are not −100; some are, never all of a batch. `weight_decay` and `clip` take
 #   several values.
-# - `watch` is called once per step, counted from 0, before or after the weights move.
+# - `watch(step, loss)` is called once per step, counted from 0, before or after the weights move.
 # - All else is PyTorch's default ($\varepsilon = 10^{-8}$). The model comes without gradients, and in training mode.
 # </details>
 
@@ -963,7 +964,7 @@ plots.story_examples()
 # comes the surname of the first. A dance is danced *again*: the same eight steps, in the same order. And the story ends
 # with the names it began with. To get these right, a model must look back over many words.
 #
-# The grammar is known, so its **entropy** is known: all choices together, in nats, over the number of tokens (the words
+# The grammar is known, so its **entropy** is known: the nats of all choices, divided by the number of tokens (the words
 # and the end token). On average over new stories, no model that sees only the past can have a smaller loss. That is the
 # dotted line in the picture below.
 #
@@ -1051,8 +1052,9 @@ guess_costs_least = None  # "attention", "positions" or "residuals"
 # the $k$ likeliest tokens, and makes them sum to 1. **Top-p** (Holtzman et al., 2020, section 3.1) then keeps the
 # smallest set of likeliest tokens that holds *at least* $p$, and makes them sum to 1 again.
 #
-# **By hand.** Probabilities 0.5, 0.3, 0.2. top_k = 2: 0.625, 0.375, 0. top_p = 0.6 instead: 0.5 is not enough, so 0.3
-# comes along: 0.625, 0.375, 0. top_p = 0.4: only the first token.
+# **By hand.** Probabilities 0.5, 0.3, 0.2. With top_k = 2 they become 0.625, 0.375, 0. With
+# top_p = 0.6 instead 0.5 is not enough, so 0.3 comes along, and the result is the same. With top_p = 0.4 only the first
+# token is left.
 #
 # **The loop.** Read the text, take the logits of the last position, let `choose(logits)` pick a token for each row,
 # append it, and so on, $n$ times. A model can't read more than `context` tokens: of a longer text it reads the last
@@ -1190,12 +1192,13 @@ plots.trained_heads()
 # A model that reads a text in both directions can't be trained to predict the next word, because it already sees it.
 # **BERT** (Devlin et al., 2019, section 3.1) hides words instead. 15% of the tokens are picked, and the model must say
 # what they were. Of these, 80% are replaced by a mask token, 10% by another token, and 10% stay as they are. Why not
-# mask all of these? When the model is used, there is no mask token. And a model that may be asked about any word must
-# keep something about every word.
+# mask all of these? When the model is used, there is no mask token, and a model that was only ever asked at mask tokens
+# has learned nothing about real ones. And a model that may be asked about any word must keep something about every
+# word.
 #
-# One random number per token, `chance`, decides both. Below 0.15 a real token is picked: below 0.12, which is 80% of
-# that range, it is masked; up to 0.135 it becomes `other`; above it stays. Only picked tokens have a target, so only
-# 15% of a text teaches in one pass. The other targets are −100, as in 5.13.
+# One random number per token, `chance`, decides whether it is picked and what becomes of it. Below 0.15 a real token is
+# picked: below 0.12, which is 80% of that range, it is masked; up to 0.135 it becomes `other`; above it stays. Only
+# picked tokens have a target, so only 15% of a text teaches in one pass. The other targets are −100, as in 3.11.
 #
 # **By hand.** Tokens 7, 8, 9, 5 with chances 0.5, 0.1, 0.13, 0.14, other 20, 21, 22, 23, mask token 1: inputs 7, 1, 22,
 # 5, targets −100, 8, 9, 5.

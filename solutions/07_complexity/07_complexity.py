@@ -436,9 +436,8 @@ plots.crossing(training_table, crossover, {"GPT-2 small": (768, 3072), "GPT-3": 
 # The first three rows are Table 1 of "Attention Is All You Need" (Vaswani et al., 2017). The others: Child et al.
 # (2019), Kitaev et al. (2020), Wang et al. (2020, whose Table 1 has steps too), Katharopoulos et al. (2020).
 #
-# **Only growth counts (Θ).** Two layers or twenty, if they do for any $n$, are a path of 1. In $n^2 d + n d^2$ both
-# terms stay, because either can be the larger. $k$ and $r$ are sizes like $n$: with $k = 1$ a convolution reaches
-# nobody, and with $r = n$ low-rank attention saves nothing.
+# **Only growth counts (Θ).** Two layers or twenty, if they do for any $n$, are a path of 1. $k$ and $r$ are sizes like
+# $n$: with $k = 1$ a convolution reaches nobody, and with $r = n$ low-rank attention saves nothing.
 #
 # **By hand.** A path through dilated convolutions with $k = 3$: one layer reaches 3 tokens, two reach 9, three
 # reach 27. Which function of $n$ and $k$ is that?
@@ -613,8 +612,8 @@ plots.rooflines(roofline, [*DATASHEETS, machine], {
 # so its dots stand at half the intensity, left of the dotted lines.)
 # </details>
 #
-# **Move it.** More texts at once, `b`, then the same with numbers kept in 8 bits (but computed with in 16: the roof
-# stays). Which dot gets past the ridge? Put in sizes and dtypes of your own.
+# **Move it.** More texts at once, `b`, then the same with numbers kept in 8 bits (the arithmetic stays in 16, so
+# the roof does too). Which dot gets past the ridge? Put in sizes and dtypes of your own.
 
 # %%
 plots.roofline_film(
@@ -735,7 +734,7 @@ plots.context_limits(score_memory, longest_context, [T4, H100], {
 # patch see in each case? (With $d = 1$ the FLOPs are 153,664 and 38,416.)
 
 # %%
-plots.patch_windows(side=14, window=7, query=(9, 3))
+plots.patch_windows(patches=14, window=7, query=(9, 3))
 
 # %% nbgrader={"grade": false, "grade_id": "vit_windows", "locked": false, "schema_version": 3, "solution": true}
 def vit_windows(side: int, patch: int, window: int, d: int) -> tuple[int, int]:
@@ -886,13 +885,12 @@ plots.patches_or_channels(channel_attention, sizes=[(256, 512), (1024, 512)], he
 # $$\text{training FLOPs} \approx 6 \cdot \text{parameters} \cdot \text{tokens}$$
 #
 # This rule of thumb (Kaplan et al., 2020) is not exact: it counts parameters that are in no product (those of the
-# norms, say), and leaves out the products *without* weights. Count all products:
-# $6 \cdot \text{weights} \cdot \text{tokens}$ for all weights that are in one, plus attention's scores and weighted
-# sums, forward and backward.
+# norms, say), and leaves out the products *without* weights. Count all products: $6 \cdot \text{weights} \cdot
+# \text{tokens}$ for all weights that take part in one, plus attention's scores and weighted sums, forward and backward.
 #
 # **By hand.** Two layers, $d = 2$, $d_\text{ff} = 6$, a vocabulary of 5: 2·(4·4 + 2·12) + 2·5 = 90 weights. Two
 # sequences of 3 tokens: $6 \cdot 90 \cdot 6 = 3240$ FLOPs. Attention takes $12 \cdot 3^2 \cdot 2 = 216$ per layer and
-# sequence, 864. Together 4104.
+# sequence; two of each make 864. Together 4104.
 
 # %% nbgrader={"grade": false, "grade_id": "model_flops", "locked": false, "schema_version": 3, "solution": true}
 def model_flops(b: int, n: int, layers: int, d: int, d_ff: int, vocabulary: int) -> int:
@@ -966,7 +964,7 @@ plots.attention_share(model_flops, {
 #   form of their answer: **20 tokens per parameter**. Their Chinchilla has 70 billion parameters and saw 1.4 trillion
 #   tokens.
 #
-# Return four rows: `flops`; `days` on that many devices of `peak` FLOP/s each; `bytes` of weights, gradients and Adam's
+# Return four rows: `flops`; `days` on `devices` devices of `peak` FLOP/s each; `bytes` of weights, gradients and Adam's
 # state; `chinchilla_tokens`, the tokens that suit this number of parameters.
 #
 # **By hand.** $10^9$ parameters, $2 \cdot 10^{10}$ tokens, one A100 ($3.12 \cdot 10^{14}$ FLOP/s) at MFU 0.4. FLOPs:

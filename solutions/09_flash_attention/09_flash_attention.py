@@ -221,7 +221,8 @@ plots.online_softmax_steps([1, 3, 2, 5, 4, 0], block=2)
 # nothing else has maximum $-\infty$ and sum 0. But look at a first block $-\infty, -\infty$: the maximum stays
 # $-\infty$, and the exponents are $-\infty - (-\infty)$, which is NaN. What could you subtract there instead?
 #
-# **The task.** Read each block once, and don't come back to it.
+# **The task.** Return the maximum and the sum of every row from a single reading: a block that has left the chip is
+# gone.
 #
 # **Predict:** what goes wrong if the maximum starts at 0 instead of $-\infty$, and all scores are near $-200$?
 
@@ -389,8 +390,8 @@ plots.tile_walk()
 # O_i &\leftarrow e^{m_i - m_i^{\text{new}}}\,O_i + P V_j
 # \end{aligned}$$
 #
-# Only after the last tile: divide $O_i$ by $\ell_i$, and set $L_i = m_i + \log \ell_i$. Compared with 9.2 only the last
-# line is new.
+# Compared with 9.2 only the line of $O_i$ is new. After the last tile, divide $O_i$ by $\ell_i$, and set
+# $L_i = m_i + \log \ell_i$.
 #
 # **By hand.** The scores 1, 3, 2, 5 of 9.2, with values 10, 20, 30, 40 and tiles of two keys.
 #
@@ -421,7 +422,8 @@ plots.tiles_flow()
 # $m = 10$ and `block_q = 4`, row 2 of the second tile is query 6. It stands at position 8 and sees keys 0 to 8. If
 # $n > m$, the first rows see nothing: output 0, $L = -\infty$.
 #
-# **The task.** Make scores and masks tile by tile, and use each tile up before you make the next.
+# **The task.** Return $O$ and $L$, and use each tile of scores up before you make the next: only so does memory grow
+# with $n$ and not with $n^2$.
 #
 # **Predict:** how many numbers does the largest tensor that you make have, for $n = 4096$, $d = 64$ and tiles of 64?
 # And in standard attention?
@@ -552,7 +554,7 @@ plots.largest_tensor(flash_attention_forward, lengths=[128, 256, 512, 1024, 2048
 # ## 9.5 Tiles that need no visit  ●●○ · 20 min · 2 points
 #
 # Causal attention hides half of all pairs. A mask saves no work: the scores are computed first and hidden afterward.
-# Skipping whole tiles does save work. They come in three kinds.
+# Skipping whole tiles does save work. Tiles come in three kinds.
 
 # %%
 plots.causal_tiles_map((12, 12, 3, 3), (8, 14, 3, 4))
@@ -842,7 +844,7 @@ plots.gradients_agree(flash_attention)
 # - Sides of tiles are powers of two. Slots beyond the edge are **masked**: not read, not written.
 # - Nobody checks. Without a mask you read a neighbor's number, or the memory of something else.
 #
-# **By hand.** Find $x_{3,1}$ in both pictures. Row-major, strides (3, 1): $3 \cdot 3 + 1 \cdot 1 = 10$. In the
+# **By hand.** Find $x_{3,1}$ in both pictures below. Row-major, strides (3, 1): $3 \cdot 3 + 1 \cdot 1 = 10$. In the
 # transposed view, strides (1, 5): $3 \cdot 1 + 1 \cdot 5 = 8$. And what would be read in the slot marked "3 ✗" on the
 # left?
 
@@ -854,14 +856,14 @@ plots.program_offsets(n=5, d=3, block=2)
 #
 # `triton` and its language `tl` were loaded at the top. With a GPU, kernels are compiled. Without one, Triton's
 # *interpreter* runs the programs one after the other on the CPU: slow, right, and easy to look into, since `print`
-# works. It can also be watched, so the check tells you where you left a tensor. On a GPU it can't, unless you put
-# `%env TRITON_INTERPRET=1` above the first cell and restart. Triton exists only for Linux. On other systems the cells
-# of 9.7 to 9.9 say what to do, and the rest of the unit works.
+# works. It can also be watched, so the check tells you where you ran past the edge of a tensor. On a GPU it can't,
+# unless you put `%env TRITON_INTERPRET=1` above the first cell and restart. Triton exists only for Linux. On other
+# systems the cells of 9.7 to 9.9 say what to do, and the rest of the unit works.
 #
 # **The task.** Write the body of the kernel: row $i$ of `x` times `factor[i]`. Each program takes `BLOCK_N` rows, and
 # `BLOCK_D` $\ge d$ columns. The launcher below it is done: it makes the output and starts $\lceil n/$`BLOCK_N`$\rceil$
-# programs. PyTorch gives the strides, Triton turns tensors into pointers. `x`, `factor` and the output each have
-# strides of their own.
+# programs. PyTorch gives the strides, Triton turns tensors into pointers. (Even the output's
+# can differ from those of `x`: a slice has gaps, a new tensor has none.)
 #
 # **Save before you run a kernel.** A store that leaves its tensor can end the whole process: if the notebook's kernel
 # restarts by itself, look at your stores.
@@ -941,7 +943,7 @@ check.triton_rows(scale_rows, points=2, cases=hidden.triton_rows)
 #
 # In 9.4 the rows of tiles don't need each other. So each becomes one program, and all rows of all heads run side by
 # side: program `(tile, pair)` does tile number `tile` of the queries of one head of one sequence, and walks through the
-# keys. That is one row of the film. The scores, $m_i$, $\ell_i$ and the accumulator never leave the chip.
+# keys. That is one row of the walk in 9.4. The scores, $m_i$, $\ell_i$ and the accumulator never leave the chip.
 #
 # You know the algorithm. Only the words are new:
 #
@@ -1131,8 +1133,8 @@ check.triton_forward(triton_forward, points=5, cases=hidden.triton_forward)
 
 # %% [markdown]
 # **Measure it.** On a GPU the same source is compiled, and the dashed line is the speed of bare matrix products on your
-# device. **Predict** which tile size comes closest. Without a GPU the programs are simulated one after the other. Their
-# time would say nothing, so the picture shows how exact your kernel is.
+# device. **Predict** whether large tiles or small ones come closer. Without a GPU the programs are simulated one after
+# the other. Their time would say nothing, so the picture shows how exact your kernel is.
 
 # %%
 torch.manual_seed(0)
@@ -1347,7 +1349,8 @@ plots.decoding_splits(tiles=12, workers=4)
 # Write it in PyTorch, with an axis for the parts, in the merging too: a loop over them would be one worker again.
 #
 # **By hand.** $m = 10$ keys in 4 parts of $\lceil 10/4 \rceil = 3$: 3, 3, 3 and 1. And 5 keys in 4 parts of 2: 2, 2, 1
-# and 0. The last part is empty, and must not count. Nor may the padding of a short part. Recognize it by its position,
+# and 0. The last part is empty, and must not count. An axis needs parts of equal length, so short parts are padded, and
+# the padding must not count either. Recognize it by its position,
 # not by its value: a real key may be zero.
 #
 # **Predict:** why is the result of 4 parts not equal to that of 1 part in every bit?

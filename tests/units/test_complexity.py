@@ -226,7 +226,7 @@ PICTURES = [
     lambda: plots.rooflines(roofline.roofline, [devices.T4, MACHINE], {"load": lambda: (100, 10)}),
     lambda: plots.measured_products(roofline.roofline, costs.arithmetic_intensity, MACHINE, width=8),
     lambda: plots.context_limits(score_memory.score_memory, score_memory.longest_context, [MACHINE], {"a": (2, 3)}),
-    lambda: plots.patch_windows(side=4, window=2, query=(1, 3)),
+    lambda: plots.patch_windows(patches=4, window=2, query=(1, 3)),
     lambda: plots.global_pattern(n=8, w=3, g=1),
     lambda: plots.sparse_costs(pattern_costs.vit_windows, pattern_costs.global_tokens_cost, patch=2, window=2, d=4),
     lambda: plots.patches_or_channels(pattern_costs.channel_attention, [(4, 8), (9, 8)], [1, 2]),

@@ -26,21 +26,24 @@ from helpers.style import (
 __all__ = ["global_pattern", "patch_windows", "patches_or_channels", "sparse_costs"]
 
 
-def patch_windows(side: int, window: int, query: tuple[int, int]) -> None:
-    """A grid of side × side patches: which ones a patch (row, column) sees in global attention and in windows."""
+def patch_windows(patches: int, window: int, query: tuple[int, int]) -> None:
+    """A grid of patches × patches: which ones a patch (row, column) sees in global attention and in windows."""
     figure, axes = plt.subplots(1, 2, figsize=(7, 3.3))
     corner = [index // window * window for index in query]
-    for axis, (row, column), size, name in ((axes[0], (0, 0), side, "global"), (axes[1], corner, window, "windows")):
-        for i in range(side):
-            for j in range(side):
+    for axis, (row, column), size, name in ((axes[0], (0, 0), patches, "global"), (axes[1], corner, window, "windows")):
+        for i in range(patches):
+            for j in range(patches):
                 seen = row <= i < row + size and column <= j < column + size
                 colour = QUERY if (i, j) == query else KEY if seen else "white"
                 alpha = 0.9 if (i, j) == query else 0.4
                 axis.add_patch(Rectangle((j, i), 1, 1, facecolor=colour, alpha=alpha, edgecolor=EDGE, lw=0.6))
-        for line in range(0, side + 1, size):
-            axis.plot([line, line], [0, side], [0, side], [line, line], color=OUTPUT, lw=1.6)
+        for line in range(0, patches + 1, size):
+            axis.plot([line, line], [0, patches], [0, patches], [line, line], color=OUTPUT, lw=1.6)
         axis.set(
-            title=f"{name}: one query, {size**2} keys", xlim=(-0.1, side + 0.1), ylim=(side + 0.1, -0.1), aspect="equal"
+            title=f"{name}: one query, {size**2} keys",
+            xlim=(-0.1, patches + 0.1),
+            ylim=(patches + 0.1, -0.1),
+            aspect="equal",
         )
         axis.axis("off")
     show()
