@@ -6,6 +6,7 @@ file would turn up among what is handed in, and would tell points of answers tha
 import contextlib
 import json
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -17,6 +18,8 @@ from . import cells, registry
 
 UNITS = Path(__file__).with_name("units.json")  # `attn build` makes it from the notebooks
 LOADING = "Loading the checks: a few seconds, before the first one only …"
+PATIENCE = 10.0  # seconds
+STILL_RUNNING = "Still running after 10 seconds. If a loop never ends, interrupt (■): the card then says where it was."
 WRITTEN, FULL, PART, NONE, OPEN = "marked by a person", "done", "in part", "no points yet", "open"
 SIGNS = {WRITTEN: "✎", FULL: "✓", PART: "◐", NONE: "✗", OPEN: "○"}
 GREEN = "#1a7f4b"
@@ -121,7 +124,8 @@ class Door:
         with _loading() if Door.first else contextlib.nullcontext():
             Door.first = False
             try:
-                score = registry.find("checks", self._name)(*answers, **options)
+                with _patience():
+                    score = registry.find("checks", self._name)(*answers, **options)
             except KeyboardInterrupt as error:
                 return not_attempted(self._name, options.get("points", 0), cells.where_stopped(error))
         score.message = "\n".join(filter(None, (cells.said_of(answers), score.message)))
@@ -172,6 +176,18 @@ def _units() -> dict[str, dict]:
 
 def _unit_of(exercise: str) -> str | None:
     return next((unit for unit in _units() if any(one.id == exercise for one in graded(unit))), None)
+
+
+@contextlib.contextmanager
+def _patience() -> Iterator[None]:
+    """Says a word when a check takes long."""
+    word = threading.Timer(PATIENCE, print, (STILL_RUNNING,))
+    word.daemon = True
+    word.start()
+    try:
+        yield
+    finally:
+        word.cancel()
 
 
 @contextlib.contextmanager

@@ -64,6 +64,12 @@ def test_an_endless_loop_that_is_stopped_is_told_by_its_line_and_its_inputs(run)
     assert "You stopped it in line 2 of `pairwise_dot` with" in message and "a loop without an end?" in message
 
 
+def test_a_check_that_takes_long_says_so(run, monkeypatch, capsys):
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    run("a", "def pairwise_dot(a, b):\n    __import__('time').sleep(0.1)\n    return a @ b.T")
+    assert progress.STILL_RUNNING in capsys.readouterr().out
+
+
 def test_what_nobody_tried_is_open_and_what_was_tried_in_vain_is_not(run):
     run("a", "def pairwise_dot(a, b):\n    raise NotImplementedError")
     assert "○ " in repr(check.progress()) and "✗" not in repr(check.progress())
