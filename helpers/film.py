@@ -5,7 +5,6 @@ Where scripts don't run (a page that was cleaned, a notebook that isn't trusted)
 there instead. Matplotlib has a player, too (`to_jshtml`): its pictures have no text that a screen reader could read,
 its buttons are letters of a font on the web, no key moves it, and without scripts it is empty."""
 
-import base64
 import hashlib
 import io
 import json
@@ -18,6 +17,8 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from PIL import Image  # matplotlib brings it along
+
+from .paper import CLASS, TURNED, address
 
 LIMIT = 600_000
 """Characters that the HTML of a film may have: notebooks are kept, sent and handed in with their outputs."""
@@ -51,6 +52,8 @@ def film(
     return Template(PLAYER.read_text(encoding="utf-8")).substitute(
         name=hashlib.sha256("".join([*captions, *pictures]).encode()).hexdigest()[:12],  # the same film, the same bytes
         described=escape(described),
+        paper=CLASS,
+        turned=TURNED,
         width=round(figure.get_figwidth() * CSS_DPI),
         still=pictures[still],
         opens_with=still % len(pictures),
@@ -101,7 +104,7 @@ def _apart(one: tuple[int, int, int], other: tuple[int, int, int]) -> bool:
 def _address(picture: Image.Image) -> str:
     file = io.BytesIO()
     picture.save(file, "PNG", compress_level=9)
-    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
+    return address(file.getvalue())
 
 
 def _script(texts: list[str]) -> str:

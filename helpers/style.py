@@ -1,13 +1,16 @@
 """One look for all pictures, and one way to say that a picture has to wait for an exercise."""
 
 import functools
+import io
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
 import matplotlib.pyplot as plt
 from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
 
+from . import paper
 from .palette import (
     EDGE,
     FAINT_KEY,
@@ -31,6 +34,8 @@ from .palette import (
 )
 from .sections import section
 
+SHARP = 2
+"""Pixels of a picture to one of the page."""
 WAITING = "This picture needs your answer to"
 MASK = ListedColormap([MASKED, MAY_ATTEND])  # of a matrix of truth values: may attend?
 
@@ -73,17 +78,23 @@ def described(draw: Callable) -> Callable:
 def show(described: str = "") -> None:
     """Show the figures. described: what they show, for those who can't see it; else what the picture's docstring says.
 
-    It is stored beside the picture, where nbgrader's pages and nbconvert's template "classic" take it from. (JupyterLab
-    4.6 and nbconvert's template "lab" leave it out.)
+    As HTML: of a bare picture JupyterLab, nbconvert and VS Code leave the words out.
     """
     if not plt.get_backend().lower().endswith("inline"):
         plt.show()
         return
     from IPython.display import display  # there in every notebook, and needed nowhere else
 
+    words = described or _SHOWS.get()
     for figure in map(plt.figure, plt.get_fignums()):
-        display(figure, metadata={"image/png": {"alt": described or _SHOWS.get()}})
+        display({"text/html": paper.image(_png(figure), words, SHARP), "text/plain": words}, raw=True)
     plt.close("all")
+
+
+def _png(figure: Figure) -> bytes:
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=SHARP * figure.get_dpi(), bbox_inches="tight", facecolor="white")
+    return file.getvalue()
 
 
 def _sections(exercises: tuple[str, ...]) -> str:

@@ -6,7 +6,6 @@ picture belongs to a cell by the cell's id, which is made of its text: a cell th
 drawn again, and lint says so."""
 
 import ast
-import base64
 import builtins
 import hashlib
 import json
@@ -25,6 +24,8 @@ from autograder.course.global_names import names_bound, names_read
 FOLDER = "pictures"
 """The folder beside a unit's source; nbgrader is told to leave it out (nbgrader_config.py)."""
 LIST = "pictures.json"
+SHARP = 1.5
+"""Pixels of a picture to one of the page: as in films (helpers/film.py)."""
 LIMIT = 300_000
 """Characters that the pictures of a unit may add to its notebook."""
 
@@ -38,7 +39,7 @@ def add_previews(notebook: NotebookNode, folder: Path) -> None:
 
 
 def read(folder: Path) -> dict[str, dict[str, Any]]:
-    """What is kept for a unit: a cell's id → drawn_from (a digest) and pictures (file, alt, width and height)."""
+    """What is kept for a unit: a cell's id → drawn_from (a digest) and pictures (file and alt)."""
     path = folder / FOLDER / LIST
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
@@ -108,8 +109,7 @@ def _without_comments(code: str) -> str:
 
 
 def _output(folder: Path, picture: dict[str, Any]) -> NotebookNode:
-    content = base64.b64encode((folder / picture["file"]).read_bytes()).decode()
-    about = {name: picture[name] for name in ("alt", "width", "height")}
-    return new_output(
-        "display_data", data={"image/png": content, "text/plain": picture["alt"]}, metadata={"image/png": about}
-    )
+    from helpers import paper  # brings PyTorch along: not before it is needed
+
+    shown = paper.image((folder / picture["file"]).read_bytes(), picture["alt"], SHARP)
+    return new_output("display_data", data={"text/html": shown, "text/plain": picture["alt"]})

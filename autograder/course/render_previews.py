@@ -18,17 +18,15 @@ from PIL import Image
 from autograder import notebooks
 from autograder.course import previews
 from autograder.course.paths import Course
-from autograder.course.previews import FOLDER, LIMIT, LIST
+from autograder.course.previews import FOLDER, LIMIT, LIST, SHARP
 from autograder.errors import CourseError
 
-SHARP = 1.5
-"""Pixels of a picture to one of the page: as in films (helpers/film.py)."""
 FINENESS = (
     f"import matplotlib.pyplot\n\nmatplotlib.pyplot.rcParams['figure.dpi'] = {100 * SHARP / 2:g}  # notebooks draw "
     f"twice as fine"
 )
 COLOURS = 256
-STILL = re.compile(r'<img src="data:image/png;base64,([^"]+)" alt="([^"]*)" width="(\d+)"')
+PICTURE = re.compile(r'<img src="data:image/png;base64,([^"]+)" alt="([^"]*)"')
 SECONDS = 300
 
 
@@ -80,18 +78,10 @@ def _client(notebook: NotebookNode, folder: Path) -> NotebookClient:
 def _pictures(cell: NotebookNode) -> Iterator[tuple[bytes, dict[str, Any]]]:
     """The figures that a cell showed, and the stills of its films: PNG, and what is said of it. Texts are left out."""
     for output in cell.outputs:
-        data = output.get("data", {})
-        if "image/png" in data:
-            about = output.metadata["image/png"]
-            picture = Image.open(io.BytesIO(base64.b64decode(data["image/png"])))
-            yield _png(picture), _about(picture, about.get("alt", ""), round(picture.width / SHARP))
-        elif still := STILL.search(data.get("text/html", "")):
-            content = base64.b64decode(still[1])
-            yield content, _about(Image.open(io.BytesIO(content)), unescape(still[2]), int(still[3]))
-
-
-def _about(picture: Image.Image, alt: str, width: int) -> dict[str, Any]:
-    return {"alt": alt, "width": width, "height": round(width * picture.height / picture.width)}
+        if picture := PICTURE.search(output.get("data", {}).get("text/html", "")):
+            content = base64.b64decode(picture[1])
+            drawn = Image.open(io.BytesIO(content))
+            yield content if drawn.mode == "P" else _png(drawn), {"alt": unescape(picture[2])}  # films have few colors
 
 
 def _png(picture: Image.Image) -> bytes:

@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import re
-import struct
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -19,6 +18,7 @@ from autograder.site.markdown_html import Heading
 
 ANSWER, CHECK, SETUP, PLAIN = "answer", "check", "setup", "plain"
 SECONDS = 600
+PICTURE = re.compile(r'src="data:image/png;base64,([^"]+)"')
 COLOURED = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -85,19 +85,16 @@ def _output(output: NotebookNode, pictures: Path) -> str:
             f"<pre>{escape(COLOURED.sub('', output.text).split(chr(13))[-1])}</pre>" if output.name == "stdout" else ""
         )
     data = output.get("data", {})
-    if "image/png" in data:
-        about = output.metadata.get("image/png", {})
-        return f'<img {_saved(data["image/png"], about, pictures)} alt="{escape(about.get("alt", ""))}" loading="lazy">'
     if "text/html" in data:
-        return f'<div class="made">{data["text/html"]}</div>'
+        shown = PICTURE.sub(lambda found: _saved(found[1], pictures), data["text/html"])
+        return f'<div class="made">{shown}</div>'
     return f"<pre>{escape(data['text/plain'])}</pre>" if "text/plain" in data else ""
 
 
-def _saved(picture: str, about: dict, pictures: Path) -> str:
-    """Where a picture is, and its size on the page, so that nothing moves when it comes."""
+def _saved(picture: str, pictures: Path) -> str:
+    """Writes a picture that a page holds, and says where it is."""
     content = base64.b64decode(picture)
     name = hashlib.sha256(content).hexdigest()[:16] + ".png"
     pictures.mkdir(parents=True, exist_ok=True)
     (pictures / name).write_bytes(content)
-    width, height = struct.unpack(">II", content[16:24])  # of the PNG's first chunk
-    return f'src="../pictures/{name}" width="{about.get("width", width)}" height="{about.get("height", height)}"'
+    return f'src="../pictures/{name}" loading="lazy"'

@@ -13,6 +13,7 @@ from playwright.sync_api import sync_playwright
 
 from autograder.course.paths import find_course
 from autograder.site.browser import CHROMIUM
+from autograder.site.cells import PICTURE
 
 CARD = """
 from helpers import check
@@ -40,7 +41,7 @@ def main() -> None:
     folder.mkdir(exist_ok=True)
     card = next(data["text/html"] for data in reversed(outputs(CARD)) if data.get("text/html"))
     _photograph(PAGE.format(card), folder / "card.png")
-    frame = next(data["image/png"] for data in outputs(FRAME) if "image/png" in data)
+    frame = next(found[1] for data in outputs(FRAME) if (found := PICTURE.search(data.get("text/html", ""))))
     (folder / "film.png").write_bytes(base64.b64decode(frame))
 
 

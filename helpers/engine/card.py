@@ -1,7 +1,8 @@
 """Draw a score: as HTML for notebooks and feedback, as text for terminals.
 
 The HTML brings an opaque ground and a colour of its own for every text, in `style` attributes: they are what
-JupyterLab, Colab, VS Code, nbconvert and nbgrader's pages all leave in place, so a card reads the same on a dark page.
+JupyterLab, Colab, VS Code, nbconvert and nbgrader's pages all leave in place, so a card can be read on any page. A
+class turns it over where the page is dark (see helpers/paper.py).
 What happened comes first, the cases after it; those that passed and all but two of the others are folded away.
 Everything that comes from a student is escaped.
 """
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Protocol
 
+from helpers import paper
 from helpers.sections import heading
 
 from . import card_picture
@@ -77,7 +79,8 @@ def html(score: Result) -> str:
         font="14px/1.5 system-ui,sans-serif",
         text_align="left",
     )
-    return f'<div role="group" aria-label="{escape(title(score.exercise))}" {frame}>{_headline(score)}{body}</div>'
+    around = f'role="group" aria-label="{escape(title(score.exercise))}" class="{paper.CLASS}"'
+    return f"{paper.TURNED}<div {around} {frame}>{_headline(score)}{body}</div>"
 
 
 def title(exercise: str) -> str:

@@ -4,7 +4,7 @@ INK, PAPER, SHADE = "#202124", "#ffffff", "#f1f3f4"
 GREEN, AMBER, RED, GREY = "#146c3f", "#8a5200", "#b3261e", "#54585d"
 POSITIVE, NEGATIVE = (33, 102, 172), (214, 96, 17)  # blue and orange: told apart by all readers
 NO_NUMBER = "#f6c5c0"
-DEEPEST = 0.6  # of a full colour: ink can still be read on it
+DEEPEST = 0.45  # of a full color: ink can still be read on it, turned over as well
 
 
 def style(*, colour: str, ground: str, **more: str) -> str:

@@ -116,8 +116,9 @@ def _factor(calls: list[Call], gaps: Sequence[float], product: Powers) -> Fracti
             return None
         factor = factor or (gap / value if gap else None)
         telling += bool(gap)
-    simple = Fraction(factor or 0).limit_denominator(DIVISOR)
-    fits = telling > 1 and abs(simple.numerator) <= LARGEST and _alike(float(simple), factor or 0)
+    largest, divisor = (LARGEST, DIVISOR) if product else (10**10, 10**10)  # one number is no chance in all cases
+    simple = Fraction(factor or 0).limit_denominator(divisor)
+    fits = telling > 1 and abs(simple.numerator) <= largest and _alike(float(simple), factor or 0)
     return simple if fits else None
 
 

@@ -23,6 +23,7 @@ from .card import Item
 from .case_result import CaseResult
 from .compare import Message
 from .constant_factor import constant_factor
+from .growth import growth
 from .half_done import half_done, is_dense
 from .kernel_bounds import CERTAIN
 from .misconceptions import Misconception
@@ -417,7 +418,7 @@ def _in_plain_words(check: Subject, student: Callable, trials: list[CaseResult],
     if not check.quiz:
         shown = [trial for trial in trials if not trial.hidden]
         yield _of_another_case(check, shown)
-        yield constant_factor(check.reference, shown)
+        yield constant_factor(check.reference, shown) or growth(check, student, [t for t in shown if not t.passed])
 
 
 def _first_problem(trials: list[CaseResult], items: list[Item]) -> str:

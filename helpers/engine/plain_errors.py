@@ -30,7 +30,8 @@ def explained(error: BaseException, frames: list[types.TracebackType]) -> str:
 def _meaning(message: str) -> str:
     for pattern, text in phrases():
         if found := pattern.search(message):
-            return re.sub(r"\{(\d)\}", lambda place: str(found[int(place[1]) + 1] or ""), text)
+            words = re.sub(r"\{(\d)\}", lambda place: str(found[int(place[1]) + 1] or ""), text)
+            return re.sub(r"\bA `(?=[aeiouAEIOU])", "An `", words)
     return ""
 
 
@@ -83,7 +84,7 @@ def _told(value: Any) -> str:
         return f"a {type(value).__name__} of {len(value)}"
     if isinstance(value, (types.ModuleType, types.BuiltinFunctionType, type)):
         return ""
-    return f"a {type(value).__name__[:40]}"
+    return "a pointer" if "pointer" in str(getattr(value, "dtype", "")) else f"a {type(value).__name__[:40]}"
 
 
 def own_frames(error: BaseException, others: tuple[str, ...]) -> list[types.TracebackType]:

@@ -40,7 +40,9 @@ def _others(arg: Any) -> tuple:
         return (not arg,) if isinstance(arg, bool) else ()
     if arg.dtype == torch.bool:
         return (torch.ones_like(arg),)
-    if not (arg.is_floating_point() and arg.numel()):
+    if not arg.is_floating_point():
+        return (arg.flip(-1),) if arg.dim() else ()
+    if not arg.numel():
         return ()
     return -arg, torch.rand_like(arg) + arg.abs().amax()  # where a maximum lies moves with one of them
 

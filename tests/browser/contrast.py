@@ -1,5 +1,6 @@
 """How well the text of a page can be read, as WCAG 2 measures it: for every piece of text the contrast between its
-colour and what is really behind it, (L₁ + 0.05) / (L₂ + 0.05) of the relative luminances; 4.5 is asked for."""
+colour and what is really behind it, as a filter of helpers/paper.py shows them: (L₁ + 0.05) / (L₂ + 0.05) of the
+relative luminances. 4.5 is asked for."""
 
 from typing import Any
 
@@ -20,12 +21,17 @@ root => {
     }
     return layers.reverse().reduce((below, top) => over(top, below), [255, 255, 255]);
   };
+  const clamp = c => c.map(x => Math.min(255, Math.max(0, x)));
+  const turned = element => getComputedStyle(element.closest('.attention-paper') ?? root).filter !== 'none';
+  const rows = [[-0.574, 1.43, 0.144], [0.426, 0.43, 0.144], [0.426, 1.43, -0.856]];  // hue-rotate(180deg)
+  const turn = c => clamp(rows.map(row => row.reduce((sum, weight, i) => sum + weight * (237.15 - 0.86 * c[i]), 0)));
   root.querySelectorAll('details').forEach(e => e.open = true);
   const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT), found = [];
   while (walker.nextNode()) {
     const text = walker.currentNode.textContent.trim(), element = walker.currentNode.parentElement;
     if (!text) continue;
-    const behind = ground(element), ink = over(parse(getComputedStyle(element).color), behind);
+    let behind = ground(element), ink = over(parse(getComputedStyle(element).color), behind);
+    if (turned(element)) [behind, ink] = [turn(behind), turn(ink)];
     const [dark, light] = [luminance(behind), luminance(ink)].sort((a, b) => a - b);
     found.push([(light + 0.05) / (dark + 0.05), text.slice(0, 40), element.tagName]);
   }

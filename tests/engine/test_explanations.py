@@ -117,3 +117,13 @@ def test_a_factor_is_that_of_the_number_which_the_card_shows():
 
     check = Check(variances, [explicit_case(f"s = {s}", d, s) for d, s in ((64, 1.0), (16, 0.5), (100, 3.0))])
     assert "In all 3 cases" not in told(check, lambda d, s: (d * s**2, d**0.5 * s**2))
+
+
+def test_how_a_number_grows_is_told_where_no_slip_is_known():
+    def flops(n: int, d: int) -> int:
+        return 2 * n * d * d + n * n
+
+    check = Check(flops, [random_case(n=n, d=d) for n, d in ((3, 5), (7, 2), (4, 9))])
+    message = told(check, lambda n, d: n * n * n * d + 7)
+    assert "With twice the `n` your number becomes" in message and "With twice the `d`" in message
+    assert "In all 3 cases this number is 1/20 times" in told(check, lambda n, d: flops(n, d) / 20)

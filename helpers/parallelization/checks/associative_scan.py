@@ -229,13 +229,13 @@ scan = Check(
         Behaviour(
             "made by the operator that was handed over",
             lambda seen: _depth(seen) >= math.ceil(math.log2(_n(seen))),
-            "The values are right, but they weren't made by the `operator` that was handed over, or not only by it: it "
-            "counts its own nesting in the last column, and n elements can't be combined at a depth below ⌈log2 n⌉.",
+            "The `operator` that is handed over counts its own nesting in the last column. Yours is below ⌈log2 n⌉, "
+            "and so few steps can't combine n elements: is something left out, or made without it?",
         ),
         Behaviour(
             "depth about log2 n",
             lambda seen: _depth(seen) <= _allowed(seen),
-            "The values are right, but some of them come out of a chain of operators that is longer than "
+            "Some of your values come out of a chain of operators that is longer than "
             "2⌈log2 n⌉ + 1 (the check's operator counts its own nesting).",
         ),
     ],

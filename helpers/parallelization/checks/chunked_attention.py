@@ -200,7 +200,7 @@ joined_chunks = Check(
         Behaviour(
             "each chunk once, in the given order",
             lambda seen: seen.output[:, -1].tolist() == _turns(*seen.args[1:]),
-            "The rows are right, but `task` was not called once for each chunk of `size` rows, in the given order, "
+            "`task` was not called once for each chunk of `size` rows, in the given order, "
             "with a stop of at most n. (Here the workers write in a last column in which call a row was made.)",
         )
     ],
