@@ -3,18 +3,22 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from html import escape
 
-import matplotlib.pyplot as plt
 import torch
-from matplotlib.collections import PatchCollection
 from matplotlib.colors import to_hex, to_rgb
-from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from helpers.style import EDGE, MASKED, OUTPUT, as_text, ink
 
-CELL = 0.42, 0.33
-"""Width and height of a cell in inches."""
+CELL = 40.3, 31.7
+"""Width and height of a cell in pixels."""
+POINT = 4 / 3
+"""Pixels."""
+CELLS, LINES, WORDS = range(3)
+ANCHOR = {"left": "start", "center": "middle", "right": "end"}
+BASELINE = {"center": 0.36, "bottom": -0.2}
+"""How far below a place its letters stand, in heights of a letter."""
 FLAT = 0.18  # how strong the colour of a cell is where it says nothing about the number
 Marks = dict[str, list]
 """Indices of the cells that get a frame (as for a tensor), by the name of their table."""
@@ -54,24 +58,62 @@ class Table:
 
 
 class Board:
-    """A figure whose units are cells: x to the right, y downwards."""
+    """A drawing whose units are cells, as SVG: x to the right, y downwards."""
 
     def __init__(self, width: float, height: float) -> None:
-        self.figure = plt.figure(figsize=(width * CELL[0], height * CELL[1]), layout="none")
         self.size = width, height
         self.wipe()
 
+    @property
+    def width(self) -> int:
+        """Pixels of the page."""
+        return round(self.size[0] * CELL[0])
+
     def wipe(self) -> None:
         """Take everything off."""
-        self.figure.clear()
-        self.axis = self.figure.add_axes((0, 0, 1, 1))
-        self.axis.set(xlim=(0, self.size[0]), ylim=(self.size[1], 0))
-        self.axis.axis("off")
+        self.words: list[str] = []
+        self._layers: tuple[dict[str, list[str]], ...] = ({}, {}, {})  # cells, lines, words: parts by what they share
 
-    def text(self, x: float, y: float, words: str, *, size: float = 9, colour: str = OUTPUT, **how) -> None:
-        """Words at a place; centred, unless `how` says otherwise."""
+    def svg(self) -> str:
+        """The drawing as it stands, on white."""
+        width, height = self.width, round(self.size[1] * CELL[1])
+        paper = f'<path fill="#fff" d="M0 0H{width}V{height}H0z"/>'
+        drawn = "".join(f"{group}{''.join(parts)}</g>" for layer in self._layers for group, parts in layer.items())
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
+            f'font-family="DejaVu Sans,Verdana,sans-serif">{paper}{drawn}</svg>'
+        )
+
+    def text(
+        self,
+        x: float,
+        y: float,
+        words: str,
+        *,
+        size: float = 9,
+        colour: str = OUTPUT,
+        ha: str = "center",
+        va: str = "center",
+        bold: bool = False,
+    ) -> None:
+        """Words at a place, in lines. size: in points."""
+        self.words.append(words)
         readable = as_text(colour) if colour.startswith("#") else colour
-        self.axis.text(x, y, words, fontsize=size, color=readable, **{"ha": "center", "va": "center"} | how)
+        pixels, lines = size * POINT, words.split("\n")
+        first = BASELINE[va] - {"center": 0.6, "bottom": 1.2}[va] * (len(lines) - 1)
+        weight = "bold" if bold else "normal"
+        group = f'<g fill="{readable}" font-size="{pixels:.3g}" text-anchor="{ANCHOR[ha]}" font-weight="{weight}">'
+        for place, line in enumerate(lines):
+            left, top = x * CELL[0], y * CELL[1] + (first + 1.2 * place) * pixels
+            self._put(WORDS, group, f'<text x="{left:.4g}" y="{top:.4g}">{escape(line)}</text>')
+
+    def line(self, *points: tuple[float, float], colour: str = "#000", width: float = 2.0) -> None:
+        """A line from point to point."""
+        self._put(LINES, f'<g fill="none" stroke="{colour}" stroke-width="{width}">', f'<path d="{_path(points)}"/>')
+
+    def area(self, points: Iterable[tuple[float, float]], colour: str, opacity: float = 1.0) -> None:
+        """A filled polygon."""
+        self._put(CELLS, f'<g fill="{colour}" fill-opacity="{opacity}">', f'<path d="{_path(points)}z"/>')
 
     def step(self, tables: dict[str, Table], steps: Sequence[Callable[[], tuple[str, Marks]]], step: int) -> str:
         """Draw a step on an empty board. `steps[step]()` gives what it says (returned), and the cells to frame."""
@@ -89,13 +131,14 @@ class Board:
     def table(self, table: Table, known: Tensor, marked: list) -> None:
         """One table. Cells that aren't known yet stay empty."""
         values, left, top = table.values, table.left, table.top
-        strength = values.nan_to_num().clamp(0, 1) if table.shade else torch.full(values.shape, FLAT)
-        faces = self._cells(table, known, strength)
+        for i, j in _indices(values.shape, [...]):
+            ground = _ground(table, values[i, j].item(), bool(known[i, j]))
+            self._put(CELLS, f'<g fill="{ground}">', f'<path d="{_box(left + j + 0.03, top + i + 0.04, 0.94, 0.92)}"/>')
+            if known[i, j] and table.written:
+                self.text(left + j + 0.5, top + i + 0.5, number(values[i, j].item()), colour=ink(ground), size=8.5)
         for i, j in _indices(values.shape, marked):
-            self.axis.add_patch(Rectangle((left + j + 0.05, top + i + 0.06), 0.9, 0.88, fill=False, lw=1.8))
-        for i, j in known.nonzero().tolist() if table.written else ():
-            words, colour = number(values[i, j].item()), ink(to_hex(faces[i, j].tolist()))
-            self.text(left + j + 0.5, top + i + 0.52, words, colour=colour, size=8.5)
+            box = _box(left + j + 0.05, top + i + 0.06, 0.9, 0.88)
+            self._put(LINES, '<g fill="none" stroke="#000" stroke-width="2.4">', f'<path d="{box}"/>')
         above = top - (1.1 if table.columns else 0.4)
         self.text(left + values.shape[1] / 2, above, table.name, colour=table.colour, va="bottom", size=9.5)
         for j, word in enumerate(table.columns):
@@ -103,15 +146,27 @@ class Board:
         for i, word in enumerate(table.rows):
             self.text(left - 0.15, top + i + 0.5, word, ha="right")
 
-    def _cells(self, table: Table, known: Tensor, strength: Tensor) -> Tensor:
-        """Draws the boxes of a table as one artist, which is quick. Returns their colours, (rows, columns, 3)."""
-        faces = torch.tensor(to_rgb(table.colour)) * strength[..., None] + 1 - strength[..., None]
-        faces[table.values.isinf()] = torch.tensor(to_rgb(EDGE), dtype=faces.dtype)
-        faces[~known] = torch.tensor(to_rgb(MASKED), dtype=faces.dtype)
-        corners = [(table.left + j + 0.03, table.top + i + 0.04) for i, j in _indices(known.shape, [...])]
-        boxes = [Rectangle(corner, 0.94, 0.92) for corner in corners]
-        self.axis.add_collection(PatchCollection(boxes, facecolors=faces.flatten(0, 1).tolist(), lw=0), autolim=False)
-        return faces
+    def _put(self, layer: int, group: str, part: str) -> None:
+        self._layers[layer].setdefault(group, []).append(part)
+
+
+def _ground(table: Table, value: float, known: bool) -> str:
+    """The colour of a cell."""
+    if not known:
+        return MASKED
+    if math.isinf(value):
+        return EDGE
+    strength = min(1.0, max(0.0, value)) if table.shade else FLAT
+    return to_hex([1 - strength * (1 - part) for part in to_rgb(table.colour)])
+
+
+def _box(left: float, top: float, width: float, height: float) -> str:
+    x, y, across, down = left * CELL[0], top * CELL[1], width * CELL[0], height * CELL[1]
+    return f"M{x:.4g} {y:.4g}h{across:.3g}v{down:.3g}h{-across:.3g}z"
+
+
+def _path(points: Iterable[tuple[float, float]]) -> str:
+    return "M" + "L".join(f"{x * CELL[0]:.4g} {y * CELL[1]:.4g}" for x, y in points)
 
 
 def _indices(shape: torch.Size, marked: Iterable) -> list[list[int]]:

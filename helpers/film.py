@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from html import escape
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import Any, Protocol
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
@@ -35,8 +35,22 @@ def play(html: str) -> None:
     display(HTML(html))
 
 
+class Drawing(Protocol):
+    """What draws itself as SVG, such as a `Board`. width: in pixels of the page."""
+
+    @property
+    def width(self) -> int: ...
+    def svg(self) -> str: ...
+
+
 def film(
-    figure: Figure, draw: Callable[[Any], str], frames: Iterable, described: str, *, milliseconds: int = 2000, still=-1
+    figure: Figure | Drawing,
+    draw: Callable[[Any], str],
+    frames: Iterable,
+    described: str,
+    *,
+    milliseconds: int = 2000,
+    still: int = -1,
 ) -> str:
     """The HTML of a film. `draw(frame)` draws the figure for each of `frames` and returns what is to be seen, in a
     sentence or two.
@@ -45,17 +59,22 @@ def film(
         plays.
     still: the frame (its number) with which the film opens, and which stands there where scripts don't run. The figure
         is closed."""
-    with plt.rc_context({"figure.autolayout": False}):  # nothing may move from frame to frame
-        made = [(draw(frame), _picture(figure)) for frame in frames]
-    plt.close(figure)
-    captions, pictures = [caption for caption, _ in made], _packed([picture for _, picture in made])
+    if isinstance(figure, Figure):
+        with plt.rc_context({"figure.autolayout": False}):  # nothing may move from frame to frame
+            made = [(draw(frame), _picture(figure)) for frame in frames]
+        plt.close(figure)
+        width, pictures = round(figure.get_figwidth() * CSS_DPI), _packed([picture for _, picture in made])
+    else:
+        made = [(draw(frame), figure.svg()) for frame in frames]
+        width, pictures = figure.width, [picture for _, picture in made]
+    captions = [caption for caption, _ in made]
     return Template(PLAYER.read_text(encoding="utf-8")).substitute(
         name=hashlib.sha256("".join([*captions, *pictures]).encode()).hexdigest()[:12],  # the same film, the same bytes
         described=escape(described),
         paper=CLASS,
         turned=TURNED,
-        width=round(figure.get_figwidth() * CSS_DPI),
-        still=pictures[still],
+        width=width,
+        still=_as_address(pictures[still]),
         opens_with=still % len(pictures),
         caption=escape(captions[still]),
         pictures=_script(pictures),
@@ -99,6 +118,10 @@ def _palette(pictures: list[Image.Image]) -> Image.Image:
 def _apart(one: tuple[int, int, int], other: tuple[int, int, int]) -> bool:
     """Far enough that Pillow, which looks colours up in steps of a few units, takes neither for the other."""
     return max(abs(a - b) for a, b in zip(one, other)) > 8
+
+
+def _as_address(picture: str) -> str:
+    return address(picture.encode()) if picture.startswith("<") else picture
 
 
 def _address(picture: Image.Image) -> str:

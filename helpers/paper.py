@@ -1,9 +1,11 @@
 """Pictures as HTML: on white paper, with words for those who can't see them, and turned over where the page is dark."""
 
 import base64
+import re
 import struct
 from html import escape
 
+SVG_SIZE = re.compile(rb'<svg [^>]*?width="(\d+)" height="(\d+)"')
 CLASS = "attention-paper"
 _DARK_PAGES = "[data-jp-theme-light=false] .vscode-dark .vscode-high-contrast [theme=dark] [data-theme=dark]".split()
 """JupyterLab and nbconvert, VS Code (two), Colab, the pages of `attn site`."""
@@ -14,15 +16,24 @@ TURNED = (
 """White becomes nearly black, and colors keep their hue. Where a page takes styles away, the paper stays white."""
 
 
-def image(png: bytes, words: str, sharp: float) -> str:
-    """A picture, never wider than its column. sharp: its pixels to one of the page."""
-    width, height = (round(pixels / sharp) for pixels in struct.unpack(">II", png[16:24]))  # of the PNG's first chunk
+def image(picture: bytes, words: str, sharp: float) -> str:
+    """A PNG or SVG, never wider than its column. sharp: pixels of a PNG to one of the page."""
+    width, height = _size(picture, sharp)
     return (
-        f'{TURNED}<img src="{address(png)}" alt="{escape(words)}" width="{width}" height="{height}" class="{CLASS}" '
-        'style="max-width:100%;height:auto;background:#ffffff">'
+        f'{TURNED}<img src="{address(picture)}" alt="{escape(words)}" width="{width}" height="{height}" '
+        f'class="{CLASS}" style="max-width:100%;height:auto;background:#ffffff">'
     )
 
 
-def address(png: bytes) -> str:
-    """An address that holds the picture itself."""
-    return "data:image/png;base64," + base64.b64encode(png).decode()
+def address(picture: bytes) -> str:
+    """An address that holds the PNG or SVG itself."""
+    kind = "svg+xml" if picture.startswith(b"<svg") else "png"
+    return f"data:image/{kind};base64," + base64.b64encode(picture).decode()
+
+
+def _size(picture: bytes, sharp: float) -> tuple[int, int]:
+    """Pixels of the page."""
+    if found := SVG_SIZE.match(picture):
+        return int(found[1]), int(found[2])
+    width, height = struct.unpack(">II", picture[16:24])  # of the PNG's first chunk
+    return round(width / sharp), round(height / sharp)

@@ -26,7 +26,7 @@ FINENESS = (
     f"twice as fine"
 )
 COLOURS = 256
-PICTURE = re.compile(r'<img src="data:image/png;base64,([^"]+)" alt="([^"]*)"')
+PICTURE = re.compile(r'<img src="data:image/(?:png|svg\+xml);base64,([^"]+)" alt="([^"]*)"')
 SECONDS = 300
 
 
@@ -40,7 +40,7 @@ def draw(course: Course, unit: str, notebook: NotebookNode) -> list[Path]:
     drawn = _drawn(course, notebook, old) if old else {}
     listed, files = {name: kept[name] for name in wanted if name not in drawn}, {}
     for name, pictures in drawn.items():
-        named = {f"{name}-{number}.png": one for number, one in enumerate(pictures, start=1)}
+        named = {f"{name}-{number}.{_kind(one[0])}": one for number, one in enumerate(pictures, start=1)}
         files |= {file: content for file, (content, _) in named.items()}
         abouts = [{"file": file} | about for file, (_, about) in named.items()]
         listed[name] = {"drawn_from": wanted[name], "pictures": abouts}
@@ -80,12 +80,18 @@ def _pictures(cell: NotebookNode) -> Iterator[tuple[bytes, dict[str, Any]]]:
     for output in cell.outputs:
         if picture := PICTURE.search(output.get("data", {}).get("text/html", "")):
             content = base64.b64decode(picture[1])
-            drawn = Image.open(io.BytesIO(content))
-            yield content if drawn.mode == "P" else _png(drawn), {"alt": unescape(picture[2])}  # films have few colors
+            yield content if _kind(content) == "svg" else _png(content), {"alt": unescape(picture[2])}
 
 
-def _png(picture: Image.Image) -> bytes:
-    file = io.BytesIO()
+def _kind(picture: bytes) -> str:
+    return "svg" if picture.startswith(b"<svg") else "png"
+
+
+def _png(content: bytes) -> bytes:
+    """With few colors; those of films have few already."""
+    picture, file = Image.open(io.BytesIO(content)), io.BytesIO()
+    if picture.mode == "P":
+        return content
     few = picture.convert("RGB").quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     few.save(file, "PNG", optimize=True)
     return file.getvalue()

@@ -18,7 +18,7 @@ from autograder.site.markdown_html import Heading
 
 ANSWER, CHECK, SETUP, PLAIN = "answer", "check", "setup", "plain"
 SECONDS = 600
-PICTURE = re.compile(r'src="data:image/png;base64,([^"]+)"')
+PICTURE = re.compile(r'src="data:image/(png|svg)(?:\+xml)?;base64,([^"]+)"')
 COLOURED = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -86,15 +86,15 @@ def _output(output: NotebookNode, pictures: Path) -> str:
         )
     data = output.get("data", {})
     if "text/html" in data:
-        shown = PICTURE.sub(lambda found: _saved(found[1], pictures), data["text/html"])
+        shown = PICTURE.sub(lambda found: _saved(found[1], found[2], pictures), data["text/html"])
         return f'<div class="made">{shown}</div>'
     return f"<pre>{escape(data['text/plain'])}</pre>" if "text/plain" in data else ""
 
 
-def _saved(picture: str, pictures: Path) -> str:
+def _saved(kind: str, picture: str, pictures: Path) -> str:
     """Writes a picture that a page holds, and says where it is."""
     content = base64.b64decode(picture)
-    name = hashlib.sha256(content).hexdigest()[:16] + ".png"
+    name = hashlib.sha256(content).hexdigest()[:16] + f".{kind}"
     pictures.mkdir(parents=True, exist_ok=True)
     (pictures / name).write_bytes(content)
     return f'src="../pictures/{name}" loading="lazy"'

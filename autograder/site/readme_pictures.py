@@ -41,7 +41,7 @@ def main() -> None:
     folder.mkdir(exist_ok=True)
     card = next(data["text/html"] for data in reversed(outputs(CARD)) if data.get("text/html"))
     _photograph(PAGE.format(card), folder / "card.png")
-    frame = next(found[1] for data in outputs(FRAME) if (found := PICTURE.search(data.get("text/html", ""))))
+    frame = next(found[2] for data in outputs(FRAME) if (found := PICTURE.search(data.get("text/html", ""))))
     (folder / "film.png").write_bytes(base64.b64decode(frame))
 
 

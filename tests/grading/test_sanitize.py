@@ -5,6 +5,7 @@ from html.parser import HTMLParser
 
 import nbformat
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nbconvert.filters import ansi2html
@@ -16,6 +17,8 @@ from autograder.grading import feedback
 from autograder.grading.page_exporter import PageExporter
 from autograder.grading.sanitize_text import BOX, OWN, safe_markdown, sanitize_text_cells
 from autograder.judge.sanitize_outputs import clean_html, sanitize_display, sanitize_outputs
+from helpers import paper
+from helpers.board import Board, Table
 
 HANDLERS = [
     "<script>alert(1)</script>",
@@ -228,7 +231,7 @@ def test_a_students_own_cells_stand_in_a_box_and_the_courses_and_answers_do_not(
         assert cell.source.startswith("<div style=") and cell.source.endswith("</div>")
 
 
-SVG = "PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciLz4="
+SVG = "PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciPjx1c2UgaHJlZj0iI2EiLz48L3N2Zz4="
 
 
 def test_a_picture_that_is_a_program_is_named_and_not_shown():
@@ -331,3 +334,14 @@ def test_outputs_are_bounded_in_number_and_length():
     markup = [{"output_type": "display_data", "data": {"text/html": "<b>x</b>" * 5_000, "text/plain": "x"}}] * 10
     kept = sanitize_outputs([], markup, trusted=False)
     assert sum("text/html" in output.data for output in kept) == 3 and nbformat.validate(new_notebook()) is None
+
+
+def test_a_drawing_of_paths_and_words_is_shown_and_one_that_could_do_more_is_not():
+    """The films of the course draw such; a definition that is used twice, and twice again, stops a browser."""
+    board = Board(3, 2)
+    board.table(Table(1, 1, torch.ones(1, 2), "Q & K", "#10458f"), torch.ones(1, 2, dtype=torch.bool), [])
+    plain = f'<img src="{paper.address(board.svg().encode())}" alt="x">'
+    assert sanitize_html.sanitize_html(plain).startswith('<img src="data:image/svg+xml;base64,')
+    for more in ("<use/>", "<style>a{}</style>", '<a href="http://a.b">', '<text onload="x">', "<!DOCTYPE a>"):
+        other = board.svg().replace("</svg>", f"{more}</svg>").encode()
+        assert sanitize_html.NO_PICTURE in sanitize_html.sanitize_html(f'<img src="{paper.address(other)}" alt="x">')

@@ -95,7 +95,7 @@ def test_backward_flow_ends_with_the_gradients_of_autograd():
     wanted = torch.autograd.grad(F.scaled_dot_product_attention(q, k, v), (q, k, v), backward_film.GRAD_OUT)
     torch.testing.assert_close(flow.gradients(4), wanted)
     flow.frame(len(flow.frames) - 1)
-    on_board = [text.get_text() for text in flow.board.axis.texts]
+    on_board = flow.board.words
     assert all(number(value) in on_board for gradient in wanted for value in gradient.flatten().tolist())
 
 

@@ -21,7 +21,7 @@ def _film() -> str:
         f"Cross-attention: keys and values of “{' '.join(WORDS)}” are made once; then each word of the translation "
         f"“{' '.join(TRANSLATION)}” adds a query, and with it a row of scores, of weights, and an output."
     )
-    return film(flow.board.figure, flow.frame, range(len(READ) + 2), described)
+    return film(flow.board, flow.frame, range(len(READ) + 2), described)
 
 
 class Flow:

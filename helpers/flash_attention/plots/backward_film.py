@@ -27,7 +27,7 @@ def _film() -> str:
         "The backward walk over the tiles of a 4 by 4 square of weights: in each tile P is made again from the "
         "logsumexp, dP and dS follow, and the tile adds to two rows of dQ, dK and dV each."
     )
-    return film(flow.board.figure, flow.frame, range(len(flow.frames)), described)
+    return film(flow.board, flow.frame, range(len(flow.frames)), described)
 
 
 class Flow:

@@ -27,7 +27,7 @@ def _film() -> str:
         "forgotten; maximum, sum and output of its two rows are corrected and carried on; the last frame compares with "
         "the softmax of whole rows."
     )
-    return film(flow.board.figure, flow.frame, range(len(flow.states) + 1), described, still=3)
+    return film(flow.board, flow.frame, range(len(flow.states) + 1), described, still=3)
 
 
 class State:

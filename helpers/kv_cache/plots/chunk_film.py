@@ -65,7 +65,7 @@ def _film() -> str:
         "The square of scores of eight tokens, filled by four calls: a chunk of four queries, a chunk of two whose "
         "mask hides one corner, and two single queries with nothing to mask."
     )
-    return film(board.figure, frame, range(len(CALLS) + 1), described, milliseconds=3000, still=0)
+    return film(board, frame, range(len(CALLS) + 1), described, milliseconds=3000, still=0)
 
 
 def _call(token: int) -> int:

@@ -26,7 +26,7 @@ def _film() -> str:
         f"“{' '.join(WORDS)}”, one word at a time: its key and value go to the next free slot of a cache of "
         f"{CAPACITY}, length moves on by one, and its query meets all keys that are stored."
     )
-    return film(flow.board.figure, flow.frame, range(2 * len(WORDS) + 1), described)
+    return film(flow.board, flow.frame, range(2 * len(WORDS) + 1), described)
 
 
 class Flow:
@@ -59,8 +59,8 @@ class Flow:
             self.board.table(Table(left, 1.9, slots, name, colour, rows=rows), known, [word] if new else [])
         for slot, stored in enumerate(WORDS[:length]):
             self.board.text(14.8, 2.4 + slot, stored, ha="left")
-        self.board.axis.plot([7.2, 14.7], [1.9 + length] * 2, color="black", lw=1.6)
-        self.board.text(7.1, 1.9 + length, f"length = {length}", ha="right", colour="black", weight="bold")
+        self.board.line((7.2, 1.9 + length), (14.7, 1.9 + length))
+        self.board.text(7.1, 1.9 + length, f"length = {length}", ha="right", colour="black", bold=True)
 
     def _rows(self, word: int, attends: bool) -> None:
         """The query of the new word alone, and the rows of weights and outputs so far."""

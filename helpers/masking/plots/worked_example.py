@@ -25,7 +25,7 @@ def _film() -> str:
         f"“{' '.join(WORDS)}” through causal attention: the scores above the diagonal become minus infinity, so that "
         "no word looks at a later one; the first word sees only itself, the last one sees all."
     )
-    return film(flow.board.figure, flow.frame, range(len(flow.steps)), described, still=1)
+    return film(flow.board, flow.frame, range(len(flow.steps)), described, still=1)
 
 
 class Flow:

@@ -28,7 +28,7 @@ def _film() -> str:
         "head looks at what is done to what, the other at who does it; their outputs stand side by side and are mixed "
         "by W_O."
     )
-    return film(flow.board.figure, flow.frame, range(len(flow.steps)), described)
+    return film(flow.board, flow.frame, range(len(flow.steps)), described)
 
 
 class Flow:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from helpers.board import Board, Marks, Table, number, numbers
 from helpers.film import film, play
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, as_text
+from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT
 from helpers.worked_example import FEATURES, HEADS, WORDS, X
 
 __all__ = ["attention_flow"]
@@ -27,7 +27,7 @@ def _film() -> str:
         f"“{' '.join(WORDS)}” through attention: tables of queries, keys, values, scores, scaled scores, weights and "
         "outputs fill one after the other; at the end the outputs lie among the values in the plane."
     )
-    return film(flow.board.figure, flow.frame, range(len(flow.steps)), described)
+    return film(flow.board, flow.frame, range(len(flow.steps)), described)
 
 
 class Flow:
@@ -75,26 +75,23 @@ class Flow:
 
     def _plane(self, step: int) -> None:
         """The values as points; later the outputs, which lie in the hull of the values."""
-        width, height = self.board.size
-        axis = self.board.figure.add_axes((18.2 / width, 1 - 6 / height, 3.6 / width, 4.9 / height))
-        hull = self.v[_around(self.v)]
-        axis.fill(*hull.T.tolist(), color=VALUE, alpha=0.12)
-        axis.plot(*self.v.T.tolist(), "o", color=VALUE, ms=5)
+        at = lambda x, y: (18.9 + 0.6 * x, 5.2 - 0.76 * y)  # its place on the board
+        for tick in (0, 2, 4):
+            self.board.line(at(-0.5, tick), at(5.4, tick), colour="#e4e6e9", width=1)
+            self.board.line(at(tick, -0.5), at(tick, 5), colour="#e4e6e9", width=1)
+            self.board.text(*at(-0.7, tick), str(tick), ha="right", size=7.5)
+            self.board.text(*at(tick, -1), str(tick), size=7.5)
+        self.board.area([at(*self.v[i].tolist()) for i in _around(self.v)], VALUE, 0.12)
         for word, (x, y) in zip(WORDS, self.v.tolist(), strict=True):
-            axis.annotate(
-                word, (x, y), (4, 3 if y else -9), textcoords="offset points", fontsize=7.5, color=as_text(VALUE)
-            )
+            self.board.text(*at(x, y), "●", colour=VALUE, size=7)
+            self.board.text(*at(x + 0.25, y + (0.45 if y else -0.4)), word, ha="left", colour=VALUE, size=7.5)
         first, last = self.tables["output"].first, self.tables["output"].last
         shown = self.output[:0] if step < first else self.output[WORD : WORD + 1] if step < last else self.output
-        axis.plot(*shown.T.tolist(), "X", color=OUTPUT, ms=7, mec="white", mew=0.5)
-        for word, place in zip(WORDS if len(shown) > 1 else [WORDS[WORD]], shown.tolist(), strict=False):
-            axis.annotate(word, place, (5, -3), textcoords="offset points", fontsize=7.5, color=OUTPUT)
-        axis.set(xticks=[0, 2, 4], yticks=[0, 2, 4], xlim=(-0.6, 5.6), ylim=(-0.7, 5.1))
-        axis.tick_params(labelsize=7, length=0)
-        axis.grid(alpha=0.3)
-        axis.set_title(
-            "the values in the plane" if step < first else "outputs (×) among the values", fontsize=8.5, color=OUTPUT
-        )
+        for word, (x, y) in zip(WORDS if len(shown) > 1 else [WORDS[WORD]], shown.tolist(), strict=False):
+            self.board.text(*at(x, y), "✖", size=8)
+            self.board.text(*at(x + 0.3, y - 0.1), word, ha="left", size=7.5)
+        title = "the values in the plane" if step < first else "outputs (✖) among the values"
+        self.board.text(20.2, 0.8, title, size=8)
 
     # What each step says, and which cells it frames. In the step that begins a table, only these are known.
 
