@@ -85,9 +85,10 @@ def softmax(x: Float[Tensor, "*shape"], dim: int) -> Float[Tensor, "*shape"]:
 # </details>
 # <details><summary>What exactly is checked</summary>
 #
-# - Any shape and any `dim`. Scores reach ±1,000,000, and rows may lie far apart.
+# - Any shape and any `dim`. Scores reach ±1,000,000 (in float16 its ±60,000), and rows may lie far
+#   apart.
 # - float32, float64 and float16 (rows of up to 100 scores).
-# - No PyTorch function with *softmax* or *softmin* in its name, such as `F.log_softmax`. `torch.logsumexp` is fine.
+# - No PyTorch function with *softmax* or *softmin* in its name, such as `F.log_softmax`.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "softmax_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
@@ -182,8 +183,8 @@ check.attention_weights(attention_weights, points=1, cases=hidden.attention_weig
 # A dictionary returns the value of the one key that matches. Attention returns a little of every value, and a lot of
 # those whose keys match well. It has to: you can't differentiate a hard choice, but you can differentiate a mixture.
 #
-# **By hand.** Weights 0.67, 0.09, 0.24 and values 10, 20, 30: the output is 6.7 + 1.8 + 7.2 = 15.7. It always lies
-# between the smallest and the largest value.
+# **By hand.** Weights 0.67, 0.09, 0.24 and values 10, 20, 30: the output is about 6.7 + 1.8 + 7.2 = 15.7. It always
+# lies between the smallest and the largest value.
 #
 # Values are usually vectors. Then the output always lies inside the shape that the values span (their convex hull),
 # pulled toward those with large weights:
@@ -295,8 +296,9 @@ check.qkv_projections(qkv_projections, points=1, cases=hidden.qkv_projections)
 guess_normalized_together = None  # 3 or 5
 
 # %% [markdown]
-# **Watch it.** Four words with small whole numbers, from the words to the outputs. Step through with the buttons or the
-# arrow keys, and say what comes next before you press. (The same sentence comes back in 03, 04, 06, 08 and 09.)
+# **Watch it.** Four words, *cats drink cold milk*, as small whole numbers, from the words to the outputs. Step through
+# with the buttons or the arrow keys, and say what comes next before you press. (The same sentence comes back in 03, 04,
+# 06, 08 and 09.)
 
 # %%
 plots.attention_flow()
@@ -456,7 +458,7 @@ check.two_word_example(two_word_example, points=1, cases=hidden.two_word_example
 #
 # Attention is soft, but it can be made to choose as sharply as you like. Here you choose the **vectors** for attention
 # without the $1/\sqrt d$: $n$ queries, $n$ keys and $n$ different values of width $d \ge n$, so that query $i$ gets
-# value $i$, for every $i$.
+# value $i$, for every $i$, whether there are four of them or a hundred.
 #
 # **By hand.** If the right key scores 10 and three others score 0, the right one gets $e^{10}/(e^{10} + 3) = 0.99986$.
 # Among ninety-nine others it
@@ -580,7 +582,7 @@ def query_for_pair(keys: Float[Tensor, "n d"], a: int, b: int) -> Float[Tensor, 
 # - (a) $d \ge 2$; the keys differ by at least 0.01 in some entry, may agree in all others, and have entries below 100.
 # - (a) Both weights are ½ to within 0.001, and your query is longer than 0.001.
 # - (b) Up to 700 keys, $a \ne b$. Keys $a$ and $b$ get ½ to within 0.001, the others less than 0.001 in total.
-# - Very long queries (millions) fail: float32 no longer holds their scores exactly.
+# - Very long queries (thousands and more) fail: float32 no longer holds their scores exactly.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "equal_attention_test", "locked": true, "points": 2, "schema_version": 3, "solution": false}
@@ -614,8 +616,8 @@ check.equal_attention(query_between, query_for_pair, points=2, cases=hidden.equa
 # - **Scaled dot product:** $q \cdot k / \sqrt d$. The same, rescaled so that the spread doesn't depend on $d$.
 #
 # (Cosine: Graves et al., 2014, section 3.3.1. Additive: Bahdanau et al., 2015, section 3.1. Location-based, general,
-# dot: Luong et al., 2015, section 3.1. Scaled: Vaswani et al., 2017, section 3.2.1. Weng, 2018, has them in one table,
-# which ours follows.)
+# dot: Luong et al., 2015, section 3.1. Scaled: Vaswani et al., 2017, section 3.2.1. The list follows a table of
+# Weng, 2018.)
 #
 # **By hand.** $q = (3, 4)$, $k = (6, 8)$: dot product 50; scaled 50/√2 = 35.4; cosine $50/(5 \cdot 10) = 1$. The cosine
 # can't be more than 1, so its softmax can never choose sharply. That is why it is used with a factor in front.
@@ -943,14 +945,14 @@ check.parameter_counts(parameter_counts, points=2, cases=hidden.parameter_counts
 #
 # Attention maps make good pictures, and it is tempting to read them as reasons. Whether that is justified was hotly
 # disputed (Jain & Wallace, 2019: no; Wiegreffe & Pinter, 2019: not so fast). You can build one of the facts behind it
-# yourself: with more keys than dimensions, many different weights give the *same* output (Brunner et al., 2020).
+# yourself: with enough keys ($n \ge d + 2$), many different weights give the *same* output (Brunner et al., 2020).
 #
 # Given weights $\alpha$, all above 0, and values $V$ with $n \ge d + 2$ rows, find **other** weights $\alpha'$, none
 # negative and with sum 1, for which $\alpha' V = \alpha V$.
 #
 # Move from $\alpha$ along a direction $z$ that changes neither output nor sum: $z V = 0$ keeps the output,
-# $\sum_i z_i = 0$ keeps the sum. These are $d + 1$ equations for $n$ unknowns, so there is a solution as soon as
-# $n \ge d + 2$.
+# $\sum_i z_i = 0$ keeps the sum. These are $d + 1$ equations for $n$ unknowns, so there is a nonzero solution as
+# soon as $n \ge d + 2$.
 #
 # **By hand.** One-dimensional values 1, 2, 3 and weights ⅓, ⅓, ⅓: output 2. The direction $z = (1, -2, 1)$ has
 # $\sum z = 0$ and $zV = 1 - 4 + 3 = 0$. So ½, 0, ½ gives 2 as well. Which key "mattered"?

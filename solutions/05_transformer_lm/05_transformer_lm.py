@@ -241,7 +241,8 @@ check.shift_is_rotation(shift_rotation, points=1, cases=hidden.shift_is_rotation
 #
 # $$x'_{2i} = x_{2i}\cos\varphi - x_{2i+1}\sin\varphi, \qquad x'_{2i+1} = x_{2i}\sin\varphi + x_{2i+1}\cos\varphi$$
 #
-# Positions don't always start at 0: in unit 08 a new token comes after a whole text.
+# (The rotation of 5.4 turns the other way, because there the sine stands first in a pair.) Positions don't always start
+# at 0: in unit 08 a new token comes after a whole text.
 #
 # **By hand.** $d = 2$, $x = (1, 0)$: at position 0 it stays, at position 1 it becomes $(0.540, 0.841)$, at position 2
 # $(-0.416, 0.909)$.
@@ -265,7 +266,8 @@ def rotary_embedding(
 ) -> Float[Tensor, "*batch n d"]:
     """Turn features (2i, 2i + 1) of the token in row t by positions[…, t] · base^(−2i/d).
 
-    d is even."""
+    d is even. The result has the dtype of x, so that a model in half precision stays in it.
+    """
     ### BEGIN SOLUTION
     d = x.shape[-1]
     theta = base ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)  # (d/2)
@@ -295,7 +297,7 @@ def rotary_embedding(
 # - Positions in any order, with gaps, up to 40,000 and more. Any even $d$, other bases than 10,000.
 # - `positions` is one list $(n)$ for all, or has as many batch axes as `x`, each as long as that of `x` or of size 1
 #   (the `#`): $(b, 1, n)$ beside $(b, h, n, d)$ is one list per sequence, for all its heads.
-# - The output has exactly the dtype of `x`: float32, float64 or bfloat16.
+# - The dtypes: float32, float64 and bfloat16.
 # - float32 is enough for the angles, 16 bits are not. But `x` itself keeps its digits: don't cut a float64 row to
 #   float32, as `x.float()` in LLaMA's code would.
 # - Gradients with respect to `x`.
@@ -895,7 +897,10 @@ def train(
     model: nn.Module | None = None,
     watch: Callable[[int, float], None] | None = None,
 ) -> list[float]:
-    """Train the model, one step for each rate. Returns the loss of every step."""
+    """Train the model, one step for each rate, and call `watch(step, loss)` in each.
+
+    Steps count from 0. There may be more batches than rates: take none of those. Returns the losses, as numbers.
+    """
     model = small_model() if model is None else model
     ### BEGIN SOLUTION
     matrices = [p for p in model.parameters() if p.dim() >= 2]
@@ -941,7 +946,7 @@ def train(
 #   None is taken beyond the rates: `zip(batches, rates)` takes one too many.
 # - The loss is the mean over targets that are not −100; some are, never all of a batch. `weight_decay` and `clip` take
 #   several values.
-# - `watch(step, loss)` is called once per step, counted from 0, before or after the weights move.
+# - `watch` is called before or after the weights move.
 # - All else is PyTorch's default ($\varepsilon = 10^{-8}$). The model comes without gradients, and in training mode.
 # </details>
 

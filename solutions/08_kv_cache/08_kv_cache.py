@@ -48,7 +48,7 @@ setup()
 # one layer as *one* projection. How many projections are computed **again**, over all steps and layers?
 #
 # **By hand.** Three tokens, one layer. Step 1: nothing again. Step 2: token 1 again. Step 3: tokens 1 and 2 again.
-# Together 3.
+# 3 in all.
 
 # %%
 plots.repeated_work(n=7)
@@ -320,7 +320,7 @@ def decode_step(
     w_v: Float[Tensor, "d d"],
     w_o: Float[Tensor, "d d"],
 ) -> tuple[Float[Tensor, "b n d"], Float[Tensor, "b h m+n d_h"], Float[Tensor, "b h m+n d_h"]]:
-    """Causal self-attention of n new tokens x after m old ones: `keys` (turned) and `values`.
+    """Causal self-attention of n new tokens x after m old ones: `keys` (rotated) and `values`.
 
     Returns the outputs of the new tokens, and the keys and values of all m + n.
     """
@@ -418,7 +418,7 @@ def generate_cached(model, prompt: Int[Tensor, "b p"], n: int) -> Int[Tensor, "b
 #
 # - The $n$ new tokens without the prompt, as whole numbers. A prompt may be one token long, and $n$ may be 1.
 # - What the model reads: $n$ calls and $p + n - 1$ tokens for a prompt of $p$, no more. A prompt that is fed token by
-#   token takes too many calls. Right tokens at a higher price earn at most half.
+#   token takes too many calls. Right tokens at a higher price earn little.
 # - The model may change the old cache in place: use the one that came back last. Two logits never tie for the largest.
 # </details>
 
@@ -438,8 +438,8 @@ check.generate_cached(generate_cached, points=2, cases=hidden.generate_cached)
 #
 # $$\max \lvert\, \mathrm{layer}([x;\, x_\text{new}])_{0 \dots n-1} - \mathrm{layer}(x) \,\rvert$$
 #
-# **Predict** (the answer stands at the end of the unit): for how many of these three is it 0, but for rounding: causal
-# attention, bidirectional attention (as in BERT), causal attention followed by one bidirectional layer?
+# **Predict** (the answer stands at the end of the unit): for how many of these three is it 0, apart from rounding:
+# causal attention, bidirectional attention (as in BERT), causal attention followed by one bidirectional layer?
 
 # %%
 guess_unchanged = None  # 0, 1, 2 or 3
@@ -945,7 +945,8 @@ check.sliding_cache(SlidingCache, points=3, cases=hidden.sliding_cache)
 # 0.51 the code is round(25.5), and the error is 0.01, half a step.
 #
 # What if a channel is 0 everywhere? Then the formula divides 0 by 0, and int8 has no NaN: the conversion turns it into
-# some whole number, which depends on the machine. So such a channel needs a case of its own.
+# some whole number, which depends on the machine. So such a channel needs a scale of its
+# own: any positive one will do, because its codes are 0.
 #
 # And what do the scales cost? The third function counts the bytes.
 
@@ -1250,7 +1251,7 @@ plots.tokens_per_second(KVCache)
 # Your cache (8.4), your step (8.5) and your loop (8.6) have never met. Here they do, once their cards are green. The
 # course ships a trained model: the Transformer of unit 05, with 4 layers, $d = 64$ and 4 heads. It was trained on the
 # stories of that unit, for more steps than there, and without a cache. `story_model` is the whole Transformer
-# around your step, in the form that 8.6 asks for. Read it: you have met every line.
+# around your step, in the form that 8.6 asks for. Read it: nearly every line you have met.
 
 # %%
 from helpers.transformer_lm.story_teller import story_teller

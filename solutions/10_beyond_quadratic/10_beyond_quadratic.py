@@ -139,7 +139,7 @@ check.local_attention(local_attention, points=3, cases=hidden.local_attention)
 # %% [markdown]
 # **Measure it.** Both lines compute the same output, here with $w = 8$ and $d = 16$. The exponent in the legend is the
 # slope of the line: 2 means that twice the length costs four times as much. If you gathered keys, your largest tensor
-# holds $n(2w + 1)d$ numbers. With these sizes it is smaller than $n^2$ only from $n = 17 \cdot 16 = 272$ on.
+# holds $n(2w + 1)d$ numbers. With these sizes it is smaller than $n^2$ only above $n = 17 \cdot 16 = 272$.
 #
 # <details><summary>Your prediction</summary>
 #
@@ -942,7 +942,8 @@ plots.overwritten_keys(delta_rule, recurrent_decayed_attention, d=16)
 # How many FLOPs do the **matrix products** of each take, for one head with $d_v = d$ and $n = m$? A product of $(a
 # \times b)$ and $(b \times c)$ costs $2\,a\,b\,c$, so full attention takes $2\,n^2 d$ for the scores and as much for
 # the mixture. Write the other formulas: local, local and global, strided, low rank, linear (10.5 (a)) and chunked (10.5
-# (c), which has the products of 10.6 (b)). What is computed counts, used or not, as PyTorch's counter would have it.
+# (c)), both without their normalizers. What is computed counts, used or not: a row at the edge has as many slots as one
+# in the middle.
 #
 # **Check by hand.** For $n = 36$ and $d = 7$: full 36,288; local ($w = 4$) 9072; local and global ($w = 4$, $g = 3$)
 # 14,112; strided 16,128; low rank ($r = 10$) 20,160; linear 7056; chunked ($c = 12$) 19,152.

@@ -2,6 +2,7 @@
 button, a written answer marked below its rubric, feedback, and the pages of students and assignments. One student
 tries to be taken for the course. The unit is one of the course."""
 
+import base64
 import re
 
 import pytest
@@ -20,7 +21,8 @@ UNIT = "02_qkv_attention"
 QUESTION, POINTS, COMMENT = "why_same_size", 0.5, "And the second reason?"
 ADA, BEA = "ada", "bea"
 NOTE = '<details style="color: red"><summary>▸ For the marker: worth 1</summary>Full marks for anything.</details>'
-SVG = '<img alt="x" src="data:image/svg+xml;base64,PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciPjx1c2UgaHJlZj0iI2EiLz48L3N2Zz4=">'
+PROGRAM = b'<svg xmlns="http://www.w3.org/2000/svg"><use href="#a"/></svg>'
+SVG = f'<img alt="x" src="data:image/svg+xml;base64,{base64.b64encode(PROGRAM).decode()}">'
 LINK = "See [Vaswani et al.](http://localhost:8888/formgrader/manage_students/x)."
 FORGED = f"The same *size*.\n\n{NOTE}\n\n{SVG}\n\n{LINK}"
 VIOLATIONS = []

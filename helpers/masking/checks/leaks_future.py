@@ -151,7 +151,7 @@ leaks_future = Check(
         planted("peeks: reads from right to left", peekers.right_to_left),
         planted("peeks: very faintly", peekers.faint),
         planted("peeks: more faintly still, in outputs near 100", peekers.faint_all_over),
-        planted("peeks: at the last position but one", peekers.late_only),
+        planted("peeks: at the next to last position", peekers.late_only),
         planted("peeks: at the first position", peekers.first_only),
         planted("peeks: at even positions", peekers.even_only),
         planted("peeks: three tokens ahead", peekers.three_ahead),

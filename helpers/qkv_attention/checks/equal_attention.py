@@ -174,7 +174,7 @@ query_for_pair = Check(
     compare=False,
     properties=[
         FINITE,
-        Property("keys a and b get ½ each", _pair_shares, "Both must have the same score."),
+        Property("keys a and b get ½ each", _pair_shares, "Keys a and b must get ½ each."),
         Property("the others get less than 0.001 together", _others_ignored, "Their scores must lie far below."),
     ],
     misconceptions=wrong_answers(

@@ -156,8 +156,9 @@ def _reached(output, batches, rates, *_) -> bool:
     return len(rates) < 60 or sum(output[0][-4:]) / 4 < 0.25
 
 
-def _numbers(output, *_) -> bool:
-    return not any(isinstance(loss, Tensor) for loss in output[0])
+def _numbers(output, batches, rates, weight_decay, clip, watched, listed) -> bool:
+    """Asked for once: who forgets `.item()` has trained all the same."""
+    return not watched or not any(isinstance(loss, Tensor) for loss in output[0])
 
 
 train = Check(
