@@ -40,6 +40,7 @@ ANOTHERS = (
     "With {0} your function gives what is right with {1}: an argument is left out of account, or something is kept "
     "from one call to the next."
 )
+RANDOM = "Called twice with the same inputs, your function gives different results: is something drawn at random?"
 TWO_SLIPS = "This is exactly what you get with two slips at once:"
 ONE_OF_TWO = "This is exactly what you get with two slips at once. One of them is:"
 UNCOUNTED = 5  # times as many calls can be tried where nothing is counted
@@ -199,7 +200,7 @@ def _by_one_case(check: Subject, trials: list[CaseResult], failed: list[CaseResu
         same = [wrong for wrong in check.misconceptions if _same_outcome(check, wrong, trial, False)]
         if len(same) == 1 and not same[0].cost and _first_apart(check, same[0], passed, False) is None:
             lead = f"With {trial.case.label} your output is exactly what you get with this slip:"
-            return Diagnosis(None, f"{lead} {same[0].name}. {same[0].hint} Other cases show more that is off.")
+            return Diagnosis(None, f"{lead} {same[0].name}. {same[0].hint} Other cases may show more.")
     return None
 
 
@@ -418,7 +419,29 @@ def _in_plain_words(check: Subject, student: Callable, trials: list[CaseResult],
     if not check.quiz:
         shown = [trial for trial in trials if not trial.hidden]
         yield _of_another_case(check, shown)
+        yield RANDOM * _differs_by_itself(check, student, shown)
+        yield _contrast(shown)
         yield constant_factor(check.reference, shown) or growth(check, student, [t for t in shown if not t.passed])
+
+
+def _differs_by_itself(check: Subject, student: Callable, trials: list[CaseResult]) -> bool:
+    """Whether a second call with the same inputs gives other numbers."""
+    trial = next((trial for trial in trials if trial.wrong and not trial.seen.error), None)
+    if trial is None or not check.compare or not all(map(_is_numeric, tree_leaves(trial.seen.output))):
+        return False
+    args, before = trial.seen.args, trial.seen.output
+    again = check.observe(student, args)
+    return not again.error and check.agrees(before, before, args) and not check.agrees(again.output, before, args)
+
+
+def _is_numeric(leaf: Any) -> bool:
+    return isinstance(leaf, (Tensor, int, float))
+
+
+def _contrast(trials: list[CaseResult]) -> str:
+    """A case that goes well, where others don't: what sets them apart is where to look."""
+    well = [trial.case.label for trial in trials if trial.passed]
+    return f"With {well[0]} all is well." if well and len(well) < len(trials) else ""
 
 
 def _first_problem(trials: list[CaseResult], items: list[Item]) -> str:

@@ -899,7 +899,8 @@ def train(
 ) -> list[float]:
     """Train the model, one step for each rate, and call `watch(step, loss)` in each.
 
-    Steps count from 0. There may be more batches than rates: take none of those. Returns the losses, as numbers.
+    Steps count from 0. There may be more batches than rates: take none of those.
+    Returns the losses, as numbers.
     """
     model = small_model() if model is None else model
     ### BEGIN SOLUTION

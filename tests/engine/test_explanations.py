@@ -127,3 +127,11 @@ def test_how_a_number_grows_is_told_where_no_slip_is_known():
     message = told(check, lambda n, d: n * n * n * d + 7)
     assert "With twice the `n` your number becomes" in message and "With twice the `d`" in message
     assert "In all 3 cases this number is 1/20 times" in told(check, lambda n, d: flops(n, d) / 20)
+
+
+def test_chance_is_seen_and_a_case_that_goes_well_is_named():
+    assert "drawn at random" in told(ATTENTION, lambda q, k, v: attend(q, k, v) + torch.rand(()))
+    assert "drawn at random" not in told(ATTENTION, lambda q, k, v: attend(q, k, v) * float("nan"))
+    assert "With n = 4, m = 6, d = 5, d_v = 3 all is well." in told(
+        ATTENTION, lambda q, k, v: attend(q, k, v) if len(q) == 4 else attend(q, k, v) ** 3
+    )

@@ -47,7 +47,7 @@ def stopped(line: str):
         ("q.T @ q", "`.mT` exchanges the last two"),
         ("q.transpose(1, 2).view(2, 12)", "`reshape` copies"),
         ("q.reshape(5, -1)", "as many numbers as the tensor has: 24"),
-        ("torch.softmax([1.0, 2.0], dim=0)", "`torch.stack` and `torch.tensor` make a tensor of a list"),
+        ("torch.softmax([1.0, 2.0], dim=0)", "`torch.stack` makes a tensor of a list of tensors"),
         ("torch.tensor([q, q])", "To make one tensor of several"),
         ("math.sqrt(q)", "`torch.sqrt(x)`"),
         ("q.reshape(2, 3, 4 / 2, 2)", "use `//`"),
