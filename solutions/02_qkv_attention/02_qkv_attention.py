@@ -533,7 +533,7 @@ check.select_one_value(select_one_value, points=2, cases=hidden.select_one_value
 # **(a)** Given two different keys, find a query, not zero, that gives both the weight ½.
 #
 # **(b)** Given $n$ orthonormal keys (length 1, at right angles), find a query that gives ½ to key $a$, ½ to key $b$ and
-# next to nothing to the others, in attention without the $1/\sqrt d$.
+# less than 0.001 in total to all the others, in attention without the $1/\sqrt d$.
 #
 # Equal weights mean equal scores: $q \cdot k_1 = q \cdot k_2$, in other words $q \cdot (k_1 - k_2) = 0$.
 #
@@ -962,7 +962,10 @@ def same_output_other_weights(
     weights: Float[Tensor, "n"],
     values: Float[Tensor, "n d"],
 ) -> Float[Tensor, "n"]:
-    """Other attention weights (none negative, sum 1) with the same output. n ≥ d + 2."""
+    """Other attention weights (none negative, sum 1) with the same output. n ≥ d + 2.
+
+    At least one of them differs by more than 0.0001.
+    """
     ### BEGIN SOLUTION
     constraints = torch.cat([values, torch.ones(len(values), 1)], dim=1)  # (n, d + 1): z is orthogonal to each column
     direction = torch.linalg.svd(constraints.T.double()).Vh[-1]  # the last right singular vector: in the null space

@@ -262,7 +262,10 @@ check.why_before_softmax(why_before_softmax, points=1, cases=hidden.why_before_s
 def mask_then_renormalise(
     scores: Float[Tensor, "*batch n m"], mask: Bool[Tensor, "*#batch n m"]
 ) -> tuple[Float[Tensor, "*batch n m"], Float[Tensor, "*batch n"]]:
-    """The renormalized weights, and the share that each row lost. No row is all hidden."""
+    """The renormalized weights, and the share that each row lost. No row is all hidden.
+
+    Where nothing of a row is left in floating point, 0/0 may stay NaN.
+    """
     ### BEGIN SOLUTION
     weights = torch.softmax(scores, dim=-1)
     kept = weights * mask
@@ -833,7 +836,8 @@ plots.who_looks_where(trained, "the old fox hears a happy bird .")
 #
 # (A detour: nothing later needs it.) Nearly every mask in the literature is a condition on $i$ and $j$. Write seven of
 # them. Each function returns **two** things: the boolean mask, and the number of allowed pairs, by a formula in the
-# sizes. Attention costs one dot product per pair, so the formula tells you what a mask saves before you build it.
+# sizes (a Python `sum` over them is one, too). Attention costs one dot product per pair, so the formula tells you what
+# a mask saves before you build it.
 #
 # | mask | who sees whom | where |
 # |---|---|---|
