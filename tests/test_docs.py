@@ -4,6 +4,7 @@ import re
 
 import pytest
 from conftest import ROOT
+from PIL import Image
 
 PAGES = [
     "README.md",
@@ -34,3 +35,10 @@ def test_every_file_that_a_page_names_is_there(page):
     named = {name for pattern in (FILE, LINK) for name in pattern.findall(text) if "NN" not in name}
     assert named
     assert [name for name in sorted(named) if not _is_there(name, page)] == []
+
+
+def test_the_card_in_the_readme_is_the_one_that_the_check_gives():
+    """Otherwise: `python -m autograder.site.readme_pictures`, and look at README.md."""
+    readme_pictures = pytest.importorskip("autograder.site.readme_pictures", reason="Playwright is not installed")
+    kept = Image.open(ROOT / "docs" / "card.png").info[readme_pictures.SHOWS]
+    assert kept == readme_pictures.digest(readme_pictures.card())

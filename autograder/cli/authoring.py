@@ -63,9 +63,7 @@ def _draw(course, chosen: list[str]) -> None:
 def site(
     folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Where the pages go.")] = Path("site"),
     units: Annotated[list[str] | None, typer.Option("--unit", help="This unit only; may be given again.")] = None,
-    pictures: Annotated[
-        bool, typer.Option(help="Run the released notebooks for the pictures that need no answer (minutes).")
-    ] = True,
+    pictures: Annotated[bool, typer.Option(help="Run the solutions for the pictures (minutes).")] = True,
 ) -> None:
     """Make pages to read of the students' notebooks: navigation, search, light and dark. No answer is in them."""
     from autograder.site import build as pages

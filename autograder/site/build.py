@@ -12,6 +12,7 @@ from nbformat import NotebookNode
 from nbformat.reader import NotJSONError
 
 from autograder import notebooks
+from autograder.course.exercises import solved
 from autograder.course.paths import Course
 from autograder.course.repository_url import GITHUB, badge, repository_url
 from autograder.errors import BAD_INPUT, CourseError
@@ -30,7 +31,7 @@ LONGEST = 4_000
 
 
 def build(course: Course, units: list[str], folder: Path, pictures: bool, told: Callable[[str], None]) -> Path:
-    """Writes the site. pictures: run the released notebooks for what they draw. Returns the first page."""
+    """Writes the site. pictures: run the solutions for what they draw. Returns the first page."""
     _make_room(folder)
     pages = []
     for unit in units:
@@ -76,7 +77,7 @@ def _page(course: Course, unit: str, folder: Path, pictures: bool) -> Page:
     if pictures:
         with tempfile.TemporaryDirectory(prefix="attn-site-") as scratch:
             try:
-                notebook = cells.run(notebook, Path(scratch))
+                cells.draw(notebook, solved(course, unit), Path(scratch))
             except CourseError as error:
                 raise CourseError(f"{unit}: {error}") from None
     return cells.page(unit, notebook, folder / "pictures")

@@ -33,14 +33,20 @@ class Page:
     found: list[tuple[Heading, str]] = field(default_factory=list)
 
 
-def run(notebook: NotebookNode, folder: Path) -> NotebookNode:
-    """The notebook with the outputs of its cells, run from top to bottom. CourseError where a cell fails."""
+def draw(released: NotebookNode, solved: NotebookNode, folder: Path) -> None:
+    """Gives the cells of a released notebook the outputs that they have with the model answers: a picture doesn't give
+    the code away. CourseError where a cell fails."""
+    solved.cells = [cell for cell in solved.cells if not notebooks.is_test(cell)]
     try:
-        return NotebookClient(
-            notebook, timeout=SECONDS, resources={"metadata": {"path": str(folder)}}, extra_arguments=["--log-level=40"]
+        NotebookClient(
+            solved, timeout=SECONDS, resources={"metadata": {"path": str(folder)}}, extra_arguments=["--log-level=40"]
         ).execute()
     except CellExecutionError as error:
-        raise CourseError(f"a cell of the released notebook fails: {error.ename}: {error.evalue}") from None
+        raise CourseError(f"a cell of the solution fails: {error.ename}: {error.evalue}") from None
+    drawn = {cell.id: cell.outputs for cell in solved.cells if cell.cell_type == "code"}
+    for cell in released.cells:
+        if cell.cell_type == "code":
+            cell.outputs = drawn.get(cell.id, [])
 
 
 def page(unit: str, notebook: NotebookNode, pictures: Path) -> Page:

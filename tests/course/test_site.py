@@ -105,7 +105,7 @@ def test_formulas_become_mathml_and_none_is_left(site):
         assert "<math" in body and not re.search(r"\$[^$\n]{1,80}\$", text), unit
 
 
-def test_pictures_are_drawn_where_no_answer_is_needed(tmp_path):
+def test_pictures_are_drawn_with_the_model_answers_and_show_none(tmp_path):
     build.build(COURSE, ["00_start_here"], tmp_path / "site", pictures=True, told=lambda _: None)
     page = Links(text := (tmp_path / "site" / "00_start_here" / "index.html").read_text(encoding="utf-8"))
     drawn = [one for one in page.fetched if one.endswith(".png")]
