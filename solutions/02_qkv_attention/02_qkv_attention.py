@@ -38,6 +38,12 @@ from helpers import check, plots, setup
 setup()
 
 # %% [markdown]
+# What you will have built: four words, *cats drink cold milk*, and how much each of them looks at the others.
+
+# %%
+plots.four_words()
+
+# %% [markdown]
 # ## 2.1 Softmax  ●○○ · 10 min · 2 points
 #
 # Scores can be any numbers. Shares must be positive and sum to 1. The softmax turns scores into shares:

@@ -11,8 +11,12 @@
 #
 # You have attention, masks and heads. What is missing for a language model? Positions, because attention by itself sees
 # a set. Norms, a small network for each token and the residual stream, because one layer is not enough. A loss, a
-# training loop, and a way to write. At the end your own model, trained by your own loop, tells you stories. (Its
-# attention and MLP are given in 5.11.)
+# training loop, and a way to write. At the end your own model, trained by your own loop, tells you stories (its
+# attention and MLP are given in 5.11). This one is of its elder sister in unit 08. Look at the dance before *again*, and
+# after it:
+#
+# > Ada Stone meets Tom Field . Tom Field sees two dogs ( quiet ) that hop right left right right right left left right
+# > again right left right right right left left right . so say Ada Stone and Tom Field
 #
 # **After this unit you can**
 # - say where a token stands in three ways (digits, sines, rotations), and what the third does better;

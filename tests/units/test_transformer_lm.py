@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 import torch.nn.functional as F
+from conftest import ROOT
 from matplotlib.colors import to_hex
 from torch import nn
 
@@ -17,6 +18,7 @@ from helpers.transformer_lm import ablations, grammar, layers, masked_lm, positi
 from helpers.transformer_lm.checks.decoder_lm import OutOfTraining, lm, own_head, tied_weight
 from helpers.transformer_lm.plots import model_map
 from helpers.transformer_lm.plots import training as training_plots
+from helpers.transformer_lm.story_teller import story_teller
 from helpers.transformer_lm.transformer import GPT2_SMALL, Block, Config, DecoderLM, lm_parameters
 
 torch.manual_seed(0)
@@ -427,3 +429,14 @@ def test_heads_are_scored_where_the_answer_stands():
     assert grammar.is_story(words[1:])
     scores = training_plots.head_scores(ablations.story_model(0), count=2)
     assert all(found.shape == (4, 4) and 0 <= found.min() and found.max() <= 1 for found in scores.values())
+
+
+def test_the_story_at_the_top_of_the_unit_is_one_that_the_shipped_model_writes():
+    model, words = story_teller()
+    source = (ROOT / "solutions" / "05_transformer_lm" / "05_transformer_lm.py").read_text(encoding="utf-8")
+    told = " ".join(line.removeprefix("# > ") for line in source.split("\n") if line.startswith("# > "))
+    generator, tokens = torch.Generator().manual_seed(3), [0, *map(words.index, "Ada Stone meets Tom Field".split())]
+    while len(tokens) < 2 or tokens[-1]:
+        shares = (model(torch.tensor([tokens]))[0, -1] / 0.8).softmax(-1)
+        tokens.append(int(torch.multinomial(shares, 1, generator=generator)))
+    assert " ".join(words[token] for token in tokens[1:-1]) == told

@@ -7,10 +7,11 @@ from torch import Tensor
 
 from helpers.board import Board, Marks, Table, number, numbers
 from helpers.film import film, play
+from helpers.paper import image
 from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT
 from helpers.worked_example import FEATURES, HEADS, WORDS, X
 
-__all__ = ["attention_flow"]
+__all__ = ["attention_flow", "four_words"]
 
 WORD, SEEN = WORDS.index("drink"), WORDS.index("milk")
 ROW, KEY_ROW = (WORD, slice(None)), (SEEN, slice(None))
@@ -19,6 +20,13 @@ ROW, KEY_ROW = (WORD, slice(None)), (SEEN, slice(None))
 def attention_flow() -> None:
     """A sentence of four words through scaled dot-product attention, as a film: all numbers, step by step."""
     play(_film())
+
+
+def four_words() -> None:
+    """All tables of the film of four words, filled: scores, weights, and outputs that lie among the values."""
+    flow = Flow()
+    flow.frame(len(flow.steps) - 1)
+    play(image(flow.board.svg().encode(), " ".join((four_words.__doc__ or "").split()), sharp=1))
 
 
 def _film() -> str:
