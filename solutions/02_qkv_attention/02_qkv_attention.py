@@ -339,7 +339,8 @@ def scaled_dot_product_attention(
 # <details><summary>What exactly is checked</summary>
 #
 # - Any number of batch axes, the same for q, k and v, or none. $n$, $m$, $d_k$ and $d_v$ may differ, and may be 1.
-# - float32, float64, bfloat16, float16. Scores may be in the hundreds, and rows may lie far apart.
+# - float32, float64, bfloat16, float16. Scores may be in the hundreds (in half precision near 1), and rows may
+#   lie far apart.
 # - Gradients with respect to q, k and v.
 # - No `F.scaled_dot_product_attention` or other ready-made attention.
 # </details>

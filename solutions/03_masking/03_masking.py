@@ -571,8 +571,8 @@ my_guess = ""  # for example "AEH"
 # Now the detector. It gets a model as a **black box**, a function from `(n, d)` to `(n, d_out)`, and tokens `x` to try
 # it on, and says whether the model leaks.
 #
-# Replace the future with new random tokens. Rounding alone moves the earlier outputs of a sound model, by less than
-# $10^{-5}$, so `==` would accuse it. A leak moves them by more.
+# Replace the future with new random tokens (of standard deviation 1, and without a seed). Rounding alone moves the
+# earlier outputs of a sound model, by less than $10^{-5}$, so `==` would accuse it. A leak moves them by more.
 #
 # **Before you write:** a leak may sit at one position only. In how many places can you cut a text of 9 tokens into past
 # and future?
@@ -628,7 +628,7 @@ def leaks_future(model, x: Float[Tensor, "n d"]) -> bool:
 # - A change of more than $10^{-5}$ is a leak, however large the outputs are. Compare outputs of texts of one length:
 #   other lengths may round differently.
 # - `x` is float32, 1 to 30 tokens. A single token leaves nothing to cut: the models tried on it are sound.
-# - Draw the new tokens with standard deviation 1, and set no seed: `x` may have been drawn from the very same one.
+# - No seed: `x` may have been drawn from the very same one.
 # - A model may be called as often as you like. It keeps nothing from call to call, leaves its input alone and makes no
 #   NaN. Its output may be a view of its input, and wider or narrower than `x`.
 # - `True` or `False`, as such or as a tensor.
@@ -836,8 +836,8 @@ plots.who_looks_where(trained, "the old fox hears a happy bird .")
 #
 # (A detour: nothing later needs it.) Nearly every mask in the literature is a condition on $i$ and $j$. Write seven of
 # them. Each function returns **two** things: the boolean mask, and the number of allowed pairs, by a formula in the
-# sizes (a Python `sum` over them is one, too). Attention costs one dot product per pair, so the formula tells you what
-# a mask saves before you build it.
+# sizes, never counted on the mask. (A Python `sum` over sizes is a formula, too.) Attention costs one dot product per
+# pair, so the formula tells you what a mask saves before you build it.
 #
 # | mask | who sees whom | where |
 # |---|---|---|

@@ -12,8 +12,8 @@
 # You have attention, masks and heads. What is missing for a language model? Positions, because attention by itself sees
 # a set. Norms, a small network for each token and the residual stream, because one layer is not enough. A loss, a
 # training loop, and a way to write. At the end your own model, trained by your own loop, tells you stories (its
-# attention and MLP are given in 5.11). This one is of its elder sister in unit 08. Look at the dance before *again*, and
-# after it:
+# attention and MLP are given in 5.11). This one is of its elder sister in unit 08. Look at the dance before *again*,
+# and after it:
 #
 # > Ada Stone meets Tom Field . Tom Field sees two dogs ( quiet ) that hop right left right right right left left right
 # > again right left right right right left left right . so say Ada Stone and Tom Field
@@ -366,7 +366,7 @@ def layer_norm(
 #
 # - float32 and float64; any number of axes before the last. Rows may lie far from 0 (mean 300, deviation 1).
 # - All features of a row may be equal, and $d$ may be 1. There, too, the gradient is a number.
-# - Any ε, above and below the variance. Gradients with respect to x, weight and bias.
+# - Any ε above 0, larger or smaller than the variance. Gradients with respect to x, weight and bias.
 # - No `F.layer_norm`, `nn.LayerNorm` or other ready-made norm.
 # </details>
 
@@ -401,7 +401,7 @@ def rms_norm(
 # %% [markdown]
 # <details><summary>What exactly is checked</summary>
 #
-# - float32 and float64; any number of axes before the last; any ε.
+# - float32 and float64; any number of axes before the last; any ε above 0.
 # - A row may be all zeros. There, too, the gradient is a number.
 # - Gradients with respect to x and weight.
 # - No `F.rms_norm`, `nn.RMSNorm`, `F.layer_norm` or `F.normalize`.
@@ -1207,8 +1207,9 @@ plots.trained_heads()
 # word.
 #
 # One random number per token, `chance`, decides whether it is picked and what becomes of it. Below 0.15 a real token is
-# picked: below 0.12, which is 80% of that range, it is masked; up to 0.135 it becomes `other`; above it stays. Only
-# picked tokens have a target, so only 15% of a text teaches in one pass. The other targets are −100, as in 3.11.
+# picked: below 0.12, which is 80% of that range, it is masked; from there to below 0.135 it becomes `other`; then it
+# stays. Only picked tokens have a target, so only 15% of a text teaches in one pass. The other targets are −100, as in
+# 3.11.
 #
 # **By hand.** Tokens 7, 8, 9, 5 with chances 0.5, 0.1, 0.13, 0.14, other 20, 21, 22, 23, mask token 1: inputs 7, 1, 22,
 # 5, targets −100, 8, 9, 5.

@@ -113,7 +113,7 @@ def local_attention(
 # <details><summary>Hint 3: other ways</summary>
 #
 # `F.pad` and `unfold` make the windows without an index. Or cut the queries into blocks and give each block its
-# neighbors' keys. Or loop over the tokens with slices. All are right if no query scores all n keys.
+# neighbors' keys (at most 2w + 2 tokens in a block). Or loop over the tokens with slices.
 # </details>
 # <details><summary>If only the first and last rows are wrong</summary>
 #
@@ -577,8 +577,8 @@ def chunked_linear_attention(
 # - Entries of `q` and `k` lie between about −15 and 15, in float32 seldom beyond ±10. (Further down
 #   $\operatorname{elu}(x) + 1$ is rounded, in float32 to exactly 0 from about $-17$ on.)
 # - (a) Counted with $n$ and $m$ of 240 to 400: twice the FLOPs of the formula, and tensors of up to
-#   $2\,n\,(d+1)(d_v+1)$ numbers. No $n \times m$ matrix, not for the normalizer either, and not
-#   number by number: elementwise work is counted as in 10.1.
+#   $2\,n\,(d+1)(d_v+1)$ numbers. No $n \times m$ matrix, not for the normalizer either, and and not
+#   number by number: elementwise operations go through at most five times such a tensor together.
 # - (b) Counted likewise, with $n$ of 250 to 300. Cumulative sums are fine, and may keep all states, $n\,d\,d_v$
 #   numbers. A triangle of $n \times n$ weights costs too much, and so does a sum over the whole past for every token.
 # - (c) Any $c$, even 1 or more than $n$. Counted with $n$ of 525 to 608 and $c$ of 4 to 30, likewise.
@@ -893,8 +893,8 @@ def delta_rule(
 # - float32 and float64; the result has the dtype of the inputs. $\beta$ lies between 0 and 1.
 # - No key is zero, but some are only about $10^{-7}$ long: add nothing to a length. `F.normalize` is fine, because its
 #   smallest length is $10^{-12}$.
-# - Counted with $n$ of 250 to 300: FLOPs and largest tensor for a loop over the tokens, or for chunks of up to 16
-#   tokens, as at the end of this section. No tensor of $n \times n$ elements.
+# - You may keep all states, but no tensor has $n \times n$ numbers. Counted with $n$ of 250 to 300: FLOPs and largest
+#   tensor for a loop over the tokens, or for chunks of up to 16 tokens, as at the end of this section.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "delta_rule_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
