@@ -15,7 +15,8 @@ _CONFIG = "MathJax.Hub.Config({"
 _SAFE = 'Safe: {allow: {URLs: "none", classes: "none", cssIDs: "none", styles: "none", require: "none"}}, '
 """Formulas are not cleaned: TeX can make links, too, and clothe its parts."""
 _STYLE = """<style>
-.rendered_html, .output_area {overflow: auto} a:not([href]) {color: inherit} summary {display: list-item}
+.rendered_html, .output_area {overflow: auto} a:not([href]) {color: inherit}
+summary {display: list-item} .anchor-link {display: none}
 </style>
 """
 """TeX can move its parts anywhere: what leaves its own box is out of sight."""
@@ -36,7 +37,8 @@ class PageExporter(HTMLExporter):
 
     def changed(self, template: str) -> str:
         """A template as it is used."""
-        return template.replace(_CONFIG, _CONFIG + _SAFE).replace("</head>", f"{_STYLE}</head>")
+        template = template.replace(_CONFIG, _CONFIG + _SAFE).replace("</head>", f"{_STYLE}</head>")
+        return template.replace("<html>", '<html lang="en">')
 
     def default_filters(self) -> Any:
         yield from super().default_filters()

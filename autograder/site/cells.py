@@ -88,13 +88,15 @@ def _outputs(cell: NotebookNode, pictures: Path) -> str:
 def _output(output: NotebookNode, pictures: Path) -> str:
     if output.output_type == "stream":
         return (
-            f"<pre>{escape(COLOURED.sub('', output.text).split(chr(13))[-1])}</pre>" if output.name == "stdout" else ""
+            f'<pre tabindex="0">{escape(COLOURED.sub("", output.text).split(chr(13))[-1])}</pre>'
+            if output.name == "stdout"
+            else ""
         )
     data = output.get("data", {})
     if "text/html" in data:
         shown = PICTURE.sub(lambda found: _saved(found[1], found[2], pictures), data["text/html"])
         return f'<div class="made">{shown}</div>'
-    return f"<pre>{escape(data['text/plain'])}</pre>" if "text/plain" in data else ""
+    return f'<pre tabindex="0">{escape(data["text/plain"])}</pre>' if "text/plain" in data else ""
 
 
 def _saved(kind: str, picture: str, pictures: Path) -> str:

@@ -39,8 +39,8 @@ def html(markdown: str) -> tuple[str, list[Heading]]:
 
 
 def code(source: str) -> str:
-    """Python as coloured HTML."""
-    return highlight(source, PythonLexer(), HtmlFormatter(cssclass="code"))
+    """Python as colored HTML, which a keyboard can scroll."""
+    return highlight(source, PythonLexer(), HtmlFormatter(cssclass="code")).replace("<pre>", '<pre tabindex="0">', 1)
 
 
 def colours() -> str:

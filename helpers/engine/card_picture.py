@@ -72,7 +72,8 @@ def html(picture: Picture) -> str:
     width = max(map(len, words), default=0)  # one for all, so that columns stand below each other
     tables = "".join(f"<div {block}>{_table(panel, width)}</div>" for panel in drawn)
     about = f"<div {style(colour=GREY, ground=PAPER)}>{escape(caption(picture))}</div>"
-    return f"<div {style(colour=INK, ground=PAPER, margin_top='8px', overflow_x='auto')}>{about}{tables}</div>"
+    around = style(colour=INK, ground=PAPER, margin_top="8px", overflow_x="auto")
+    return f'<div tabindex="0" {around}>{about}{tables}</div>'  # where it is too wide, a keyboard scrolls it
 
 
 def text(picture: Picture) -> list[str]:

@@ -12,6 +12,7 @@ from autograder import notebooks
 from autograder.grading.feedback import NO_GRADES, render
 from helpers import check
 
+from .accessibility import violations
 from .contrast import ENOUGH, contrasts
 
 CARD = "[role=group][aria-label]"
@@ -95,8 +96,9 @@ def test_on_a_static_page(page, notebook, scores, template, theme, tmp_path):
 
 
 def test_on_a_feedback_page(page, notebook, scores, tmp_path):
-    _open(page, render(notebooks.to_text(notebook), NO_GRADES), tmp_path)
+    _open(page, render(notebooks.to_text(notebook), NO_GRADES | {"notebook": "02"}), tmp_path)
     _can_be_read(page, len(scores))
+    assert violations(page) == []
 
 
 @pytest.mark.parametrize("ground", GROUNDS.values(), ids=GROUNDS)

@@ -6,6 +6,7 @@ import pytest
 from autograder.course.paths import Course
 from autograder.site import build
 
+from .accessibility import violations
 from .lab import ROOT
 
 
@@ -38,3 +39,12 @@ def test_no_page_is_wider_than_a_telephone(site, browser):
         page.goto(path.as_uri())
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path.parent.name
     page.close()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_no_page_keeps_readers_out(site, browser, theme):
+    page = browser.new_context(color_scheme=theme).new_page()
+    for path in [site / "index.html", *sorted(site.glob("0[257]*/index.html"))]:
+        page.goto(path.as_uri())
+        assert violations(page) == [], path.parent.name
+    page.context.close()
