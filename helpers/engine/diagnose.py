@@ -42,7 +42,7 @@ ANOTHERS = (
 )
 RANDOM = "Called twice with the same inputs, your function gives different results: is something drawn at random?"
 TWO_SLIPS = "This is exactly what you get with two slips at once:"
-ONE_OF_TWO = "This is exactly what you get with two slips at once. One of them is:"
+ONE_OF_TWO = "This may be two slips at once, of which one is:"
 UNCOUNTED = 5  # times as many calls can be tried where nothing is counted
 LARGE = 16  # times the smallest: cases of which one slip alone isn't looked for, so that nobody waits
 FRESH = 2  # failing cases that are drawn again
@@ -441,7 +441,7 @@ def _is_numeric(leaf: Any) -> bool:
 def _contrast(trials: list[CaseResult]) -> str:
     """A case that goes well, where others don't: what sets them apart is where to look."""
     well = [trial.case.label for trial in trials if trial.passed]
-    return f"With {well[0]} all is well." if well and len(well) < len(trials) else ""
+    return f"With {well[0]} nothing is off." if well and len(well) < len(trials) else ""
 
 
 def _first_problem(trials: list[CaseResult], items: list[Item]) -> str:

@@ -41,7 +41,7 @@ def _others(arg: Any) -> tuple:
     if arg.dtype == torch.bool:
         return (torch.ones_like(arg),)
     if not arg.is_floating_point():
-        return (arg.flip(-1),) if arg.dim() else ()
+        return (arg.flip(-1), arg.flatten()[torch.randperm(arg.numel())].view(arg.shape)) if arg.dim() else ()
     if not arg.numel():
         return ()
     return -arg, torch.rand_like(arg) + arg.abs().amax()  # where a maximum lies moves with one of them

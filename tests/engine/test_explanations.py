@@ -132,6 +132,6 @@ def test_how_a_number_grows_is_told_where_no_slip_is_known():
 def test_chance_is_seen_and_a_case_that_goes_well_is_named():
     assert "drawn at random" in told(ATTENTION, lambda q, k, v: attend(q, k, v) + torch.rand(()))
     assert "drawn at random" not in told(ATTENTION, lambda q, k, v: attend(q, k, v) * float("nan"))
-    assert "With n = 4, m = 6, d = 5, d_v = 3 all is well." in told(
+    assert "With n = 4, m = 6, d = 5, d_v = 3 nothing is off." in told(
         ATTENTION, lambda q, k, v: attend(q, k, v) if len(q) == 4 else attend(q, k, v) ** 3
     )

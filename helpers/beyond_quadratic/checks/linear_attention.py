@@ -205,6 +205,10 @@ all_at_once = Check(
         elu_alone=once(queries=F.elu, keys=F.elu),
         softmax_attention=attention(),
         softmax_features=once(queries=lambda q: q.softmax(-1), keys=lambda k: k.softmax(-2), divide=above_alone),
+        softmax_of_features=Wrong(
+            linear(lambda q, k, v: ((q @ k.mT).softmax(-1) @ v, 1)),
+            variants=(linear(lambda q, k, v: ((q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1) @ v, 1)),),
+        ),
         number_added=Wrong(once(divide=number_added), recognise=shows_number_added(all_keys)),
         lower_limit=once(divide=lower_limit),
         axis_from_front=Wrong(

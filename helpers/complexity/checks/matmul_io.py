@@ -31,5 +31,6 @@ matmul_io = Check(
         only_written=lambda n, m, k: n * k,
         equal_sizes_once=lambda n, m, k: sum({n * m, m * k, n * k}),
         flops=lambda n, m, k: 2 * n * m * k,
+        multiply_adds=lambda n, m, k: n * m * k,
     ),
 )

@@ -87,6 +87,11 @@ def in_their_places(row, right):
     return [mine == theirs for mine, theirs in zip(row, right, strict=False)]
 
 
+def share_of_places(written, target):
+    n = min(written.shape[1], target.shape[1])
+    return (written[:, :n] == target[:, :n]).float().mean().item()
+
+
 def without_padding_behind(row):
     return row[: max((place for place, token in enumerate(row, start=1) if token != PAD), default=0)]
 
@@ -121,7 +126,9 @@ exact_match = Check(
     within=(1e-6, 1e-6),
     misconceptions=wrong_answers(
         __file__,
-        share_of_tokens=matched(in_their_places, of_all=lambda hits: _mean(sum(hits, []))),
+        share_of_tokens=Wrong(
+            matched(in_their_places, of_all=lambda hits: _mean(sum(hits, []))), variants=(share_of_places,)
+        ),
         share_of_each_string=matched(lambda row, right: sum(in_their_places(row, right)) / len(right)),
         end_must_be_there=Wrong(matched(lambda row, right: row[: row.index(END) + 1] == right), raises="ValueError"),
         litter_counts=matched(lambda row, right: without_padding_behind(row) == right),

@@ -76,7 +76,7 @@ def length_by_the_first_padding(target):
 teacher_forcing = Check(
     reference=reference.teacher_forcing,
     drive=_forced,
-    names=("inputs: sequences positions", "labels: sequences positions", "the target"),
+    names=("inputs: sequences positions", "labels: sequences positions", "the target that was given"),
     cases=[
         explicit_case("3 targets of up to 6 tokens", _targets(3, 6)),
         explicit_case("4 targets of up to 5 tokens", _targets(4, 5, shortest=2)),

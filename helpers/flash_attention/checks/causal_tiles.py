@@ -41,6 +41,7 @@ causal_tiles_count = Check(
     within=(0.0, 0.0),
     misconceptions=wrong_answers(
         __file__,
+        area=lambda n, m, block_q, block_k: sum(max(0, i + 1 + m - n) for i in range(n)) // (block_q * block_k),
         all_tiles=lambda n, m, block_q, block_k: up(n, block_q) * up(m, block_k),
         half_of_all=lambda n, m, block_q, block_k: up(n, block_q) * up(m, block_k) // 2,
         diagonal_left_out=each_row(lambda i, end, n, m, size: max(0, i + 1 + m - n) // size),

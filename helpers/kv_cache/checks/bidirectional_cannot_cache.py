@@ -85,6 +85,7 @@ bidirectional_cannot_cache = Check(
     misconceptions=wrong_answers(
         __file__,
         new_in_front=lambda layer, x, new: (layer(torch.cat([new, x]))[: len(x)] - layer(x)).abs().max(),
+        output_against_input=lambda layer, x, new: (layer(torch.cat([x, new])) - torch.cat([x, new])).abs().max(),
         last_n=comparing(lambda after, before: (after[1:] - before).abs().max()),
         summed=comparing(lambda after, before: (after[:-1] - before).sum()),
         upwards=comparing(lambda after, before: (after[:-1] - before).max()),

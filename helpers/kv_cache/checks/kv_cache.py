@@ -60,6 +60,8 @@ def _changed(room: torch.dtype, part) -> str:
 def _dtype_of_the_room(append, k: Tensor, v: Tensor, room: torch.dtype) -> str:
     """In which dtype tokens of another one come out. To refuse them is nobody's mistake: nothing is said of that."""
     seen = observe(append, (k, v))
+    if seen.error and seen.error.kind in ("AttributeError", "NameError", "NotImplementedError"):
+        raise Stopped(seen.error)
     found = [] if seen.error else [_changed(room, part) for part in _pair(seen.output)]
     return next(filter(None, found), SAME_DTYPE)
 

@@ -43,7 +43,11 @@ combine_masks = Check(
         any_of_them=lambda *masks: reduce(operator.or_, masks),
         disagreeing=lambda *masks: reduce(operator.xor, masks),
         numbers=lambda *masks: reduce(operator.mul, [mask.long() for mask in masks]),
-        first_two=Wrong(lambda *masks: masks[0] & masks[1], raises="IndexError"),
+        first_two=Wrong(
+            lambda *masks: masks[0] & masks[1],
+            raises="IndexError",
+            variants=(lambda *masks: masks[0] & masks[min(1, len(masks) - 1)],),
+        ),
         first_and_last=lambda *masks: masks[0] & masks[-1],
         first_only=lambda *masks: torch.broadcast_tensors(*masks)[0].clone(),
         first_shape=Wrong(grown_in_place, raises="RuntimeError"),
