@@ -111,6 +111,15 @@ class Board:
         """A line from point to point."""
         self._put(LINES, f'<g fill="none" stroke="{colour}" stroke-width="{width}">', f'<path d="{_path(points)}"/>')
 
+    def arrow(self, tail: tuple[float, float], tip: tuple[float, float], colour: str, width: float = 2.6) -> None:
+        """A line with a head."""
+        (left, top), (x, y) = _pixels(*tail), _pixels(*tip)
+        angle = math.atan2(y - top, x - left)
+        back = lambda far, turn: f"{x - far * math.cos(angle + turn):.1f} {y - far * math.sin(angle + turn):.1f}"
+        shaft = f'<path d="M{left:.1f} {top:.1f}L{back(8, 0)}"/>'
+        self._put(LINES, f'<g fill="none" stroke="{colour}" stroke-width="{width}">', shaft)
+        self._put(LINES, f'<g fill="{colour}">', f'<path d="M{x:.1f} {y:.1f}L{back(11, 0.4)}L{back(11, -0.4)}z"/>')
+
     def area(self, points: Iterable[tuple[float, float]], colour: str, opacity: float = 1.0) -> None:
         """A filled polygon."""
         self._put(CELLS, f'<g fill="{colour}" fill-opacity="{opacity}">', f'<path d="{_path(points)}z"/>')
@@ -166,7 +175,11 @@ def _box(left: float, top: float, width: float, height: float) -> str:
 
 
 def _path(points: Iterable[tuple[float, float]]) -> str:
-    return "M" + "L".join(f"{x * CELL[0]:.4g} {y * CELL[1]:.4g}" for x, y in points)
+    return "M" + "L".join("{:.4g} {:.4g}".format(*_pixels(*point)) for point in points)
+
+
+def _pixels(x: float, y: float) -> tuple[float, float]:
+    return x * CELL[0], y * CELL[1]
 
 
 def _indices(shape: torch.Size, marked: Iterable) -> list[list[int]]:

@@ -51,12 +51,15 @@ def film(
     *,
     milliseconds: int = 2000,
     still: int = -1,
+    middle: tuple[float, float] | None = None,
 ) -> str:
     """The HTML of a film. `draw(frame)` draws the figure for each of `frames` and returns what is to be seen, in a
     sentence or two.
 
     described: what the film shows, for those who can't see it. milliseconds: how long a frame stays when the film
         plays.
+    middle: a place, in shares of the picture's width and height, around which a finger or mouse turns through the
+        frames, counterclockwise from the right; without one they drag to and fro.
     still: the frame (its number) with which the film opens, and which stands there where scripts don't run. The figure
         is closed."""
     if isinstance(figure, Figure):
@@ -80,6 +83,7 @@ def film(
         pictures=_script(pictures),
         captions=_script(captions),
         milliseconds=milliseconds,
+        middle=json.dumps(middle),
     )
 
 

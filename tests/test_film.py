@@ -59,6 +59,10 @@ def test_in_a_browser_it_opens_with_its_still_and_keys_and_buttons_move_it(html,
           key(name); seen.push(said()); }
         film.querySelectorAll('button')[2].click(); seen.push(said());
         Object.assign(film.querySelector('input'), {value: 2}).dispatchEvent(new Event('input')); seen.push(said());
+        const picture = film.querySelector('img'), box = picture.getBoundingClientRect();
+        picture.setPointerCapture = () => null;
+        picture.dispatchEvent(new PointerEvent('pointerdown', {clientX: box.left + 1, clientY: box.top}));
+        seen.push(said());
         document.title = seen.join(', ');
     </script>"""
     page = tmp_path / "film.html"
@@ -69,7 +73,7 @@ def test_in_a_browser_it_opens_with_its_still_and_keys_and_buttons_move_it(html,
         text=True,
         timeout=60,
     )
-    steps = [f"{step} of 3" for step in (2, 3, 3, 3, 2, 1, 2, 3)]
+    steps = [f"{step} of 3" for step in (2, 3, 3, 3, 2, 1, 2, 3, 1)]
     assert f"<title>{', '.join(steps)}</title>" in done.stdout
     assert "run this cell again" not in done.stdout.split("<script>")[0]
     assert done.stdout.count("<button") == 6, "the same film twice on a page: each has its own buttons"

@@ -127,7 +127,7 @@ plots.query_among_keys(query=(1, 0), keys=[(2, 1), (0, 3), (1, -1)])
 plots.query_among_keys(query=(2, 0), keys=[(2, 1), (0, 3), (1, -1)])
 
 # %% [markdown]
-# **Turn it.** Drag the slider: the query turns once around. Where must it point to give the longest key the largest
+# **Turn it.** Drag the query, or the slider, once around. Where must it point to give the longest key the largest
 # weight? Is there a direction in which all three get the same?
 
 # %%

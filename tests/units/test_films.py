@@ -19,7 +19,7 @@ from helpers.kv_cache.plots import chunk_film, page_film
 from helpers.measuring.devices import A100
 from helpers.parallelization.plots import pipeline_film, scan_film
 from helpers.parallelization.schedules import pipeline_steps
-from helpers.qkv_attention.plots import saturation
+from helpers.qkv_attention.plots import saturation, turning
 from helpers.worked_example import HEADS, X
 
 matplotlib.use("Agg")
@@ -120,3 +120,8 @@ def test_more_texts_help_short_ones_past_the_ridge_and_half_the_bytes_double_the
         "is memory" in html
     )
     assert "512 texts at once, 8 bits. n = 64: 401 FLOPs per byte; n = 16,384: 4.91" in html
+
+
+def test_a_query_is_turned_by_what_it_is_dragged_around():
+    html = turning._film(torch.tensor([(2.0, 1.0), (0.0, 3.0)], dtype=torch.float64), 1.0, steps=4)
+    assert len(html) < LIMIT and "middle = [0.24" in html and "The query points at 270°." in html

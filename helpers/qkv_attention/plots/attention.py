@@ -7,7 +7,6 @@ import matplotlib.pyplot as plt
 import torch
 from torch import Tensor
 
-from helpers.film import film, play
 from helpers.style import EDGE, KEY, MASKED, OUTPUT, QUERY, VALUE, WEIGHT, as_text, heatmap, show, waits_for
 
 __all__ = [
@@ -16,7 +15,6 @@ __all__ = [
     "mixed_values",
     "permutation_gaps",
     "query_among_keys",
-    "query_turned",
     "score_maps",
     "score_spread",
     "softmax_steps",
@@ -47,33 +45,6 @@ def query_among_keys(query: Sequence[float], keys: Sequence[Sequence[float]]) ->
         f"A query among {len(keys)} keys in the plane; a key that reaches far in the query's direction gets much "
         f"weight: {listed}."
     )
-
-
-def query_turned(keys: Sequence[Sequence[float]], length: float = 1.0, steps: int = 12) -> None:
-    """A query that turns once around among the keys, as a film: drag its slider."""
-    play(_query_film(torch.tensor(keys, dtype=torch.float64), length, steps))
-
-
-def _query_film(keys: Tensor, length: float, steps: int) -> str:
-    figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), width_ratios=[1.2, 1], layout="none")
-    figure.subplots_adjust(left=0.03, right=0.97, bottom=0.1, top=0.9, wspace=0.35)
-    reach = 1.25 * max(keys.norm(dim=1).max().item(), length)
-
-    def frame(step: int) -> str:
-        angle = 2 * math.pi * step / steps
-        query = length * torch.tensor([math.cos(angle), math.sin(angle)], dtype=torch.float64)
-        for axis in axes:
-            axis.clear()
-        _query_and_weights(*axes, query, keys, reach)
-        scores = keys @ query
-        return (
-            f"The query points at {360 * step // steps}°. Scores "
-            f"{', '.join(f'{score:.1f}' for score in scores.tolist())}: key {int(scores.argmax()) + 1} gets most, "
-            f"{scores.softmax(0).max():.2f}."
-        )
-
-    described = "A query arrow turns once around among some keys; beside it the attention weights follow."
-    return film(figure, frame, range(steps), described, milliseconds=700, still=0)
 
 
 def _query_and_weights(plane, bars, query: Tensor, keys: Tensor, reach: float) -> None:
