@@ -52,10 +52,10 @@ setup()
 # queries are the *last* $n$ of $m$ positions. Query 0 stands at position $m - n$.
 #
 # **By hand.** $n = 3$ queries, $m = 7$ keys. The first query stands at position 4, so it sees the keys 0, 1, 2, 3, 4:
-# five of seven.
+# five of seven. Draw the rest:
 
 # %%
-plots.causal_grids({"the last three of seven": (3, 7)}, "The cat sat on the mat .".split(), size=2.6)
+plots.draw_mask("The cat sat on the mat .".split(), queries=3)
 
 # %% [markdown]
 # **Before you look at the next picture:** how many cells of the 6×6 mask are allowed?
