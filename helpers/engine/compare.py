@@ -147,7 +147,8 @@ def not_the_answer(got: Any, expected: Any, within: tuple[float, float]) -> str:
     if isinstance(expected, (tuple, list)) and isinstance(got, (tuple, list)) and len(got) == len(expected):
         if all(type(one) is int for one in (*got, *expected)):  # which ones, not in which place
             alien = len(set(got) - set(expected))
-            return f"{alien} of your {len(got)} numbers should not be there, or the order is another one."
+            missing = f"{alien} of your {len(got)} numbers should not be there, and as many are missing."
+            return missing if alien else f"Your {len(got)} numbers should stand in another order."
         wrong = [str(i) for i, (g, e) in enumerate(zip(got, expected, strict=True), start=1) if not agree(g, e, within)]
         return (
             f"Of your {len(got)} answers, number {' and '.join(wrong)} {'is' if len(wrong) == 1 else 'are'} not right."

@@ -41,6 +41,7 @@ ANOTHERS = (
     "from one call to the next."
 )
 RANDOM = "Called twice with the same inputs, your function gives different results: is something drawn at random?"
+VOUCHES = re.compile(r"^(?:The|Your|Each) [^.,:]* (?:is|are) right(?:[.,] [Bb]ut |\. )")
 TWO_SLIPS = "This is exactly what you get with two slips at once:"
 ONE_OF_TWO = "This may be two slips at once, of which one is:"
 UNCOUNTED = 5  # times as many calls can be tried where nothing is counted
@@ -143,9 +144,18 @@ def _by_two(check: Subject, student: Callable, trials: list[CaseResult], failed:
         same = _still_the_same(check, student, [pair.both for pair in likely], failed, False)
         slips = two_slips.likeliest([pair for pair in likely if pair.both in same])
         if slips:
-            name, hint = ", and ".join(slip.name for slip in slips), " And: ".join(slip.hint for slip in slips)
+            name, hint = (
+                ", and ".join(slip.name for slip in slips),
+                " And: ".join(_vouching_for_nothing(slip.hint) for slip in slips),
+            )
             return Diagnosis(name, f"{TWO_SLIPS if len(slips) == 2 else ONE_OF_TWO} {name}. {hint}")
     return None
+
+
+def _vouching_for_nothing(hint: str) -> str:
+    """A hint of a slip that doesn't stand alone: the rest need not be right."""
+    rest = VOUCHES.sub("", hint)
+    return rest[:1].upper() + rest[1:]
 
 
 def _by_multiple(check: Subject, trials: list[CaseResult], failed: list[CaseResult]) -> Diagnosis | None:
@@ -200,7 +210,8 @@ def _by_one_case(check: Subject, trials: list[CaseResult], failed: list[CaseResu
         same = [wrong for wrong in check.misconceptions if _same_outcome(check, wrong, trial, False)]
         if len(same) == 1 and not same[0].cost and _first_apart(check, same[0], passed, False) is None:
             lead = f"With {trial.case.label} your output is exactly what you get with this slip:"
-            return Diagnosis(None, f"{lead} {same[0].name}. {same[0].hint} Other cases may show more.")
+            hint = _vouching_for_nothing(same[0].hint)
+            return Diagnosis(None, f"{lead} {same[0].name}. {hint} Other cases may show more.")
     return None
 
 

@@ -56,3 +56,11 @@ def test_a_slip_that_explains_one_case_alone_is_told_of_that_case():
 def test_slips_of_one_step_are_no_pair():
     steps = [wrong for wrong in check.rnn_encoder.misconceptions if wrong.key in ("no_tanh", "sigmoid")]
     assert list(two_slips.pairs(steps)) == []
+
+
+def test_a_hint_beside_another_one_says_of_nothing_that_it_is_right():
+    exercise = check.sinusoidal_positions
+    halves = next(wrong for wrong in exercise.misconceptions if wrong.key == "halves")
+    assert halves.hint.startswith("The numbers are right, but they stand in other columns.")
+    message = exercise(both("sinusoidal_positions", "halves", "from_1").both.function, points=2).message
+    assert "are right" not in message and "They stand in other columns." in message

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from helpers.engine.cases import Case, RandomArg, as_float64, explicit_case
 from helpers.engine.check import Check
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import attention
@@ -66,9 +67,14 @@ def layer_case(label: str, make: Callable, n: int, d: int, tokens: Callable = to
     return explicit_case(label, RandomArg(lambda generator: make(d, generator)), *tokens(n, d))
 
 
-def _of_gap(size: Callable) -> Callable:
-    """Of layer(P x) − P layer(x) another number than the largest absolute value."""
-    return lambda layer, x, p: size(layer(p @ x) - p @ layer(x))
+@composable
+def gap(
+    moved: Callable = lambda layer, x, p: layer(p @ x),
+    kept: Callable = lambda layer, x, p: p @ layer(x),
+    size: Callable = lambda gap: gap.abs().max(),
+) -> Callable:
+    """The gap of other outputs, or measured otherwise."""
+    return lambda layer, x, p: size(moved(layer, x, p) - kept(layer, x, p))
 
 
 def small_gaps_rounded(layer, x, p) -> Tensor:
@@ -97,18 +103,18 @@ permutation_equivariance = Check(
     misconceptions=wrong_answers(
         __file__,
         wrong_side=Wrong(lambda layer, x, p: (layer(x @ p) - layer(x) @ p).abs().max(), raises="RuntimeError"),
-        output_not_permuted=lambda layer, x, p: (layer(p @ x) - layer(x)).abs().max(),
-        inverse_on_output=lambda layer, x, p: (layer(p @ x) - p.mT @ layer(x)).abs().max(),
-        inverse_on_input=lambda layer, x, p: (layer(p.mT @ x) - p @ layer(x)).abs().max(),
-        signed=_of_gap(lambda gap: gap.sum()),
-        mean=_of_gap(lambda gap: gap.abs().mean()),
-        signed_largest=_of_gap(lambda gap: gap.max()),
-        matrix_norm=_of_gap(lambda gap: torch.linalg.matrix_norm(gap, ord=torch.inf)),
-        smallest=_of_gap(lambda gap: gap.abs().min()),
-        square=_of_gap(lambda gap: (gap**2).max()),
-        length=_of_gap(lambda gap: gap.norm()),
+        output_not_permuted=gap(kept=lambda layer, x, p: layer(x)),
+        inverse_on_output=gap(kept=lambda layer, x, p: p.mT @ layer(x)),
+        inverse_on_input=gap(moved=lambda layer, x, p: layer(p.mT @ x)),
+        signed=gap(size=lambda gap: gap.sum()),
+        mean=gap(size=lambda gap: gap.abs().mean()),
+        signed_largest=gap(size=lambda gap: gap.max()),
+        matrix_norm=gap(size=lambda gap: torch.linalg.matrix_norm(gap, ord=torch.inf)),
+        smallest=gap(size=lambda gap: gap.abs().min()),
+        square=gap(size=lambda gap: (gap**2).max()),
+        length=gap(size=lambda gap: gap.norm()),
         rounded_to_0=Wrong(small_gaps_rounded, recognise=lambda seen: float(seen.output) == 0),
-        rounded=Wrong(_of_gap(lambda gap: round(gap.abs().max().item(), 4)), recognise=_rounded),
+        rounded=Wrong(gap(size=lambda gap: round(gap.abs().max().item(), 4)), recognise=_rounded),
         inverse_on_both=lambda layer, x, p: (layer(p.mT @ x) - p.mT @ layer(x)).abs().max(),
     ),
 )

@@ -1,9 +1,13 @@
 """The check of `sinusoidal_positions`."""
 
+from collections.abc import Callable
+
 import torch
+from torch import Tensor
 
 from helpers.engine.cases import explicit_case
 from helpers.engine.check import Check
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import wrong_answers
 
 from .. import positions as reference
@@ -11,22 +15,30 @@ from .. import positions as reference
 __all__ = ["sinusoidal_positions"]
 
 
-def _angles(n, d, base=10_000.0, exponent=None, start=0):
-    exponent = torch.arange(0, d, 2) / d if exponent is None else exponent
-    return torch.arange(start, start + n, dtype=torch.float64)[:, None] * base ** -exponent.double()
+def _interleaved(sines: Tensor, cosines: Tensor) -> Tensor:
+    return torch.stack([sines, cosines], dim=-1).flatten(-2)
 
 
-def _interleaved(angles, first=torch.sin, second=torch.cos):
-    return torch.stack([first(angles), second(angles)], dim=-1).flatten(-2).float()
+@composable
+def clocks(
+    exponent: Callable = lambda d: torch.arange(0, d, 2) / d,
+    base: Callable = lambda base: base,
+    start: int = 0,
+    functions: tuple[Callable, Callable] = (torch.sin, torch.cos),
+    columns: Callable = _interleaved,
+) -> Callable:
+    """The table with other frequencies, another beginning, or its columns otherwise."""
+
+    def table(n: int, d: int, given: float) -> Tensor:
+        angles = torch.arange(start, start + n).double()[:, None] * base(given) ** -exponent(d).double()
+        return columns(*(function(angles) for function in functions)).float()
+
+    return table
 
 
 def _every_column(n, d, base):
-    angles = _angles(n, d, base, torch.arange(d) / d)
+    angles = torch.arange(n).double()[:, None] * base ** -(torch.arange(d).double() / d)
     return torch.where(torch.arange(d) % 2 == 0, angles.sin(), angles.cos()).float()
-
-
-def _one_pair_too_fast(n, d, base):
-    return _interleaved(_angles(n, d, base, torch.arange(0, d, 2) / (2 * d)))
 
 
 sinusoidal_positions = Check(
@@ -42,19 +54,19 @@ sinusoidal_positions = Check(
     within=(1e-4, 1e-4),
     misconceptions=wrong_answers(
         __file__,
-        halves=lambda n, d, base: torch.cat([_angles(n, d, base).sin(), _angles(n, d, base).cos()], dim=1).float(),
-        cosine_first=lambda n, d, base: _interleaved(_angles(n, d, base), torch.cos, torch.sin),
+        halves=clocks(columns=lambda sines, cosines: torch.cat([sines, cosines], dim=1)),
+        cosine_first=clocks(functions=(torch.cos, torch.sin)),
         every_column=_every_column,
-        half_the_exponent=_one_pair_too_fast,
-        twice_the_exponent=lambda n, d, base: _interleaved(_angles(n, d, base, 2 * torch.arange(0, d, 2) / d)),
-        growing=lambda n, d, base: _interleaved(_angles(n, d, 1 / base)),
-        last_frequency=lambda n, d, base: _interleaved(_angles(n, d, base, torch.linspace(0, 1, d // 2))),
-        fixed_base=lambda n, d, base: _interleaved(_angles(n, d)),
-        from_1=lambda n, d, base: _interleaved(_angles(n, d, base, start=1)),
-        angles=lambda n, d, base: _angles(n, d, base).repeat_interleave(2, dim=1).float(),
-        sines_only=lambda n, d, base: _interleaved(_angles(n, d, base), torch.sin, torch.sin),
-        turned_on_its_side=lambda n, d, base: _interleaved(_angles(n, d, base)).T,
-        position_and_pair_swapped=lambda n, d, base: _interleaved(
+        half_the_exponent=clocks(lambda d: torch.arange(0, d, 2) / (2 * d)),
+        twice_the_exponent=clocks(lambda d: 2 * torch.arange(0, d, 2) / d),
+        growing=clocks(base=lambda base: 1 / base),
+        last_frequency=clocks(lambda d: torch.linspace(0, 1, d // 2)),
+        fixed_base=clocks(base=lambda _: 10_000.0),
+        from_1=clocks(start=1),
+        angles=clocks(functions=(lambda angles: angles, lambda angles: angles)),
+        sines_only=clocks(functions=(torch.sin, torch.sin)),
+        turned_on_its_side=clocks(columns=lambda sines, cosines: _interleaved(sines, cosines).T),
+        position_and_pair_swapped=lambda n, d, base: (lambda angles: _interleaved(angles.sin(), angles.cos()).float())(
             torch.arange(0, d, 2).double() * base ** -(torch.arange(n).double() / n)[:, None]
         ),
     ),
