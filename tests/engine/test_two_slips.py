@@ -29,7 +29,7 @@ def test_both_are_named(exercise, one, other):
     pair = both(exercise, one, other)
     score = getattr(check, exercise)(pair.both.function, points=3)
     assert score.diagnosis == ", and ".join(slip.name for slip in pair.slips)
-    assert "two slips at once" in score.message and all(slip.hint in score.message for slip in pair.slips)
+    assert "two slips at once" in score.message and all(slip.name in score.message for slip in pair.slips)
 
 
 def test_of_pairs_that_explain_alike_the_most_central_counts_or_what_they_share():
