@@ -84,7 +84,11 @@ def _told(value: Any) -> str:
         return f"a {type(value).__name__} of {len(value)}"
     if isinstance(value, (types.ModuleType, types.BuiltinFunctionType, type)):
         return ""
-    return "a pointer" if "pointer" in str(getattr(value, "dtype", "")) else f"a {type(value).__name__[:40]}"
+    return (
+        "a pointer, an address whose contents `tl.load` fetches"
+        if "pointer" in str(getattr(value, "dtype", ""))
+        else f"a {type(value).__name__[:40]}"
+    )
 
 
 def own_frames(error: BaseException, others: tuple[str, ...]) -> list[types.TracebackType]:

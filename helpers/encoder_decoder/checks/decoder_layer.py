@@ -202,7 +202,9 @@ DecoderLayer = Check(
         one_norm=decoder(norms=(1, 1, 1)),
         norms_swapped=decoder(norms=(1, 3, 2)),
         norm_of_two_names=decoder(tied=("norm1", "norm2")),
-        no_feed_forward=decoder(order=("own", "cross")),
+        no_feed_forward=Wrong(
+            decoder(order=("own", "cross")), variants=(decoder(feed=lambda layer, x, given: torch.zeros_like(x)),)
+        ),
         no_dropout_after_self_attention=decoder(around=only("own", undropped)),
         no_dropout_after_cross_attention=decoder(around=only("cross", undropped)),
         no_dropout_after_feed_forward=decoder(around=only("feed", undropped)),

@@ -117,7 +117,9 @@ EncoderLayer = Check(
         norms_swapped=encoder(norms=(2, 1)),
         norm_of_two_names=encoder(tied=("norm1", "norm2")),
         feed_forward_first=encoder(order=("feed", "own")),
-        no_feed_forward=encoder(order=("own",)),
+        no_feed_forward=Wrong(
+            encoder(order=("own",)), variants=(encoder(feed=lambda layer, x, given: torch.zeros_like(x)),)
+        ),
         relu_first=encoder(feed=lambda layer, x, given: layer.linear2(layer.linear1(x.relu()))),
         causal_too=encoder(own=causal_too),
         causal_where_none_is_given=encoder(own=causal_where_none_is_given),
