@@ -7,7 +7,7 @@ from helpers.engine.answers.common_misconceptions import visible_mask
 from helpers.engine.cases import Case, RandomArg, explicit_case
 from helpers.engine.check import Check
 from helpers.engine.two_slips import composable
-from helpers.engine.wrong_answers import slips, wrong_answers
+from helpers.engine.wrong_answers import Wrong, slips, wrong_answers
 from helpers.multi_head.heads import MultiHeadAttention
 
 from .. import layers
