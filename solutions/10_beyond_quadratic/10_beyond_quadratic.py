@@ -577,10 +577,11 @@ def chunked_linear_attention(
 # - Entries of `q` and `k` lie between about −15 and 15, in float32 seldom beyond ±10. (Further down
 #   $\operatorname{elu}(x) + 1$ is rounded, in float32 to exactly 0 from about $-17$ on.)
 # - (a) Counted with $n$ and $m$ of 240 to 400: twice the FLOPs of the formula, and tensors of up to
-#   $2\,n\,(d+1)(d_v+1)$ numbers. No $n \times m$ matrix, not for the normalizer either, and and not
-#   number by number: elementwise operations go through at most five times such a tensor together.
-# - (b) Counted likewise, with $n$ of 250 to 300. Cumulative sums are fine, and may keep all states, $n\,d\,d_v$
-#   numbers. A triangle of $n \times n$ weights costs too much, and so does a sum over the whole past for every token.
+#   $2\,n\,(d+1)(d_v+1)$ numbers. Elementwise operations together go through at most five times as
+#   many: so no number by number. No $n \times m$ matrix, not for the normalizer either.
+# - (b) Counted likewise (elementwise up to eight times), with $n$ of 250 to 300. Cumulative sums are fine, and may keep
+#   all states, $n\,d\,d_v$ numbers. A triangle of $n \times n$ weights costs too much, and so does a sum over the whole
+#   past for every token.
 # - (c) Any $c$, even 1 or more than $n$. Counted with $n$ of 525 to 608 and $c$ of 4 to 30, likewise.
 # - (c) Up to 120 of PyTorch's operations per chunk, the short last one included. Plain answers take 20 to 70, a loop
 #   over 25 tokens takes more, and an `einsum` counts as 5 to 12. All chunks at once is fine.
@@ -893,8 +894,9 @@ def delta_rule(
 # - float32 and float64; the result has the dtype of the inputs. $\beta$ lies between 0 and 1.
 # - No key is zero, but some are only about $10^{-7}$ long: add nothing to a length. `F.normalize` is fine, because its
 #   smallest length is $10^{-12}$.
-# - You may keep all states, but no tensor has $n \times n$ numbers. Counted with $n$ of 250 to 300: FLOPs and largest
-#   tensor for a loop over the tokens, or for chunks of up to 16 tokens, as at the end of this section.
+# - You may keep all states, but no tensor has $n \times n$ numbers. Counted with $n$ of 250 to 300: tensors of
+#   up to $2\,n\,(d+1)(d_v+1)$ numbers, and FLOPs that leave room for the multiplied-out form, or for chunks of up to 16
+#   tokens, as at the end of this section.
 # </details>
 
 # %% nbgrader={"grade": true, "grade_id": "delta_rule_test", "locked": true, "points": 3, "schema_version": 3, "solution": false}
