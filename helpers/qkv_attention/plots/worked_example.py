@@ -8,7 +8,7 @@ from torch import Tensor
 from helpers.board import Board, Marks, Table, number, numbers
 from helpers.film import film, play
 from helpers.paper import image
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT
+from helpers.style import KEY, MASKED, OUTPUT, QUERY, VALUE, WEIGHT
 from helpers.worked_example import FEATURES, HEADS, WORDS, X
 
 __all__ = ["attention_flow", "four_words"]
@@ -85,8 +85,8 @@ class Flow:
         """The values as points; later the outputs, which lie in the hull of the values."""
         at = lambda x, y: (18.9 + 0.6 * x, 5.2 - 0.76 * y)  # its place on the board
         for tick in (0, 2, 4):
-            self.board.line(at(-0.5, tick), at(5.4, tick), colour="#e4e6e9", width=1)
-            self.board.line(at(tick, -0.5), at(tick, 5), colour="#e4e6e9", width=1)
+            self.board.line(at(-0.5, tick), at(5.4, tick), colour=MASKED, width=1)
+            self.board.line(at(tick, -0.5), at(tick, 5), colour=MASKED, width=1)
             self.board.text(*at(-0.7, tick), str(tick), ha="right", size=7.5)
             self.board.text(*at(tick, -1), str(tick), size=7.5)
         self.board.area([at(*self.v[i].tolist()) for i in _around(self.v)], VALUE, 0.12)
