@@ -17,7 +17,15 @@ EncoderDecoder = {
     re.compile(r"^sinusoidal_positions\(.*\)\.to\(x\) → "): "positions in float32 are added to float64 as they are",
     re.compile(r"^real\[:, None, :\]\.(expand|repeat)\("): SPREAD,
 }
-exact_match = {re.compile(r"^target → written   in: return right / len"): "both have a row for each string"}
+teacher_forcing = {
+    re.compile(r"^F\.pad\(.*value=PAD\) → F\.pad\(target, \(\d, \d\)\) "): "PAD is 0, and so is what F.pad fills with"
+}
+exact_match = {
+    re.compile(r"^target → written   in: return right / len"): "both have a row for each string",
+    "target.tolist() → target": "the rows of a tensor hold the same tokens",
+    "n - written.shape[1] → n + written.shape[1]": "what is padded too far is cut off again",
+    re.compile(r"\.mean\(\)\.item\(\) → .*\.mean\(\)"): "a tensor of one number is a number",
+}
 train_reversal = {
     re.compile(r"^torch\.manual_seed\(1\) → "): "any seed will do",
     re.compile(r"^\d → \d   in: torch\.manual_seed"): "any seed will do",

@@ -10,7 +10,8 @@ redundant_projections = {
 }
 KVCache = NEVER_READ
 cache_bytes = {
-    re.compile(r"→ torch.empty\(h_kv, b, n"): "how many numbers there are doesn't depend on the order of the axes"
+    re.compile(r"→ torch.empty\(h_kv, b, n"): "how many numbers there are doesn't depend on the order of the axes",
+    re.compile(r"^round\(2\.0"): "a whole float is a whole number",
 }
 sliding_cache = NEVER_READ | {
     re.compile(r"→ torch\.zeros\(b, h, 0, d_h\)"): "an empty tensor that is joined to others takes their wider dtype"

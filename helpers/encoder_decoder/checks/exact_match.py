@@ -117,6 +117,7 @@ exact_match = Check(
     cases=[
         _exam("28 strings, written wider than the targets", 28, 7, 10),
         _exam("17 strings of up to 5 tokens", 17, 5, 7),
+        _exam("17 strings, all but one right", 17, 5, 7, kinds="0" * 16 + "5"),  # as many, and another share
         _exam("one string, and it is right", 1, 6, 8),
         _exam("12 strings, some with a gap before END", 12, 5, 8, kinds="070878888077"),
         _exam("10 strings, PAD before END in some, a second END in others", 10, 5, 9, kinds="09a9909a09"),
