@@ -17,6 +17,8 @@ _SAFE = 'Safe: {allow: {URLs: "none", classes: "none", cssIDs: "none", styles: "
 _STYLE = """<style>
 .rendered_html, .output_area {overflow: auto} a:not([href]) {color: inherit}
 summary {display: list-item} .anchor-link {display: none}
+pre {background: #ffffff !important} a[href] {color: #1d5a96; text-decoration: underline}
+a[href="#top"] {color: #ffffff !important}
 </style>
 """
 """TeX can move its parts anywhere: what leaves its own box is out of sight."""
