@@ -2,8 +2,8 @@
 logged in.
 
 Tags and attributes that only format; links to mailto, to places on the page, and to http and https of public names;
-pictures only where they are part of the page itself, and made of pixels. Nothing is loaded from elsewhere, nothing
-runs, nothing folds and nothing is styled: boxes, colours and folds are the course's own."""
+pictures only where they are part of the page itself, made of pixels or of plain paths and words. Nothing is loaded from
+elsewhere, nothing runs, nothing folds and nothing is styled: boxes, colours and folds are the course's own."""
 
 import base64
 import re

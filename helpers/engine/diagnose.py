@@ -144,10 +144,8 @@ def _by_two(check: Subject, student: Callable, trials: list[CaseResult], failed:
         same = _still_the_same(check, student, [pair.both for pair in likely], failed, False)
         slips = two_slips.likeliest([pair for pair in likely if pair.both in same])
         if slips:
-            name, hint = (
-                ", and ".join(slip.name for slip in slips),
-                " And: ".join(_vouching_for_nothing(slip.hint) for slip in slips),
-            )
+            name = ", and ".join(slip.name for slip in slips)
+            hint = " And: ".join(_vouching_for_nothing(slip.hint) for slip in slips)
             return Diagnosis(name, f"{TWO_SLIPS if len(slips) == 2 else ONE_OF_TWO} {name}. {hint}")
     return None
 

@@ -3,6 +3,7 @@ explains, it says which argument plays another part."""
 
 import inspect
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 from torch.utils._pytree import tree_leaves
@@ -25,8 +26,9 @@ def growth(check: Any, student: Callable, failed: list[CaseResult]) -> str:
     if not right or len(mine) != len(right):
         return ""
     off = [i for i, pair in enumerate(zip(mine, right, strict=True)) if not check.agrees(*pair, trial.seen.args)]
-    found = _otherwise(check, student, trial, off[0], mine[off[0]], right[off[0]]) if off else iter(())
-    return " ".join([sentence for _, sentence in zip(range(TOLD), found)])
+    if not off:
+        return ""
+    return " ".join(islice(_otherwise(check, student, trial, off[0], mine[off[0]], right[off[0]]), TOLD))
 
 
 def _numbers(output: Any, like: Any) -> list[float]:

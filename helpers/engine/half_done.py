@@ -13,7 +13,7 @@ from .anti_gaming import same
 from .axes import axes_of
 from .case_result import CaseResult
 from .compare import TOLERANCE, agree, is_number, tolerance
-from .on_the_way import on_the_way, sums_to_1
+from .on_the_way import adds_up, on_the_way, sums_to_1
 
 SAME = (
     "Your function gives the same numbers whatever it is given. Are they those of an example, or to be filled in later?"
@@ -228,12 +228,7 @@ def _are_shares(pairs: list[tuple]) -> bool:
     """Whether outputs are made of weights, where others are expected than weights. (A single number tells nothing.)"""
     tables = [(got, want) for got, want, _ in pairs if all(map(_is_table, (got, want)))]
     alike = bool(tables) and all(_is_table(x) or isinstance(x, Tensor) for pair in pairs for x in pair[:2])
-    return alike and all(sums_to_1(got) and not _adds_up(want) for got, want in tables)
-
-
-def _adds_up(x: Tensor) -> bool:
-    """To 1 along the last axis, shares or not."""
-    return bool((x.double().sum(-1) - 1).abs().max() < 0.02)
+    return alike and all(sums_to_1(got) and not adds_up(want) for got, want in tables)
 
 
 def _is_table(x: Any) -> bool:
