@@ -53,7 +53,7 @@ def judge_attempt(
         notebook,
         judge_config(unit),
         replace(limits, seed=limits.seed + attempt),
-        lambda: limited_process.call(static_checks.forbidden_by_exercise, notebook, unit, known),
+        lambda: limited_process.call(static_checks.found_by_exercise, notebook, unit, known),
         within,
         clock,
         final=attempt == ATTEMPTS[-1],

@@ -72,12 +72,22 @@ def find_forbidden(notebook: NotebookNode, unit: str, rules: Rules) -> list[Find
     return list(dict.fromkeys(findings))
 
 
-def forbidden_by_exercise(notebook: NotebookNode, unit: str, rules: Rules) -> dict[str, dict[str, dict[str, Any]]]:
+def found_by_exercise(notebook: NotebookNode, unit: str, rules: Rules) -> dict[str, dict[str, dict[str, Any]]]:
     """What was found, as the judge takes it: by exercise and function."""
-    found: dict[str, dict[str, list[Finding]]] = {}
-    for one in find_forbidden(notebook, unit, rules):
-        found.setdefault(one.exercise, {}).setdefault(one.function, []).append(one)
-    return {exercise: {name: _told(ones) for name, ones in by_name.items()} for exercise, by_name in found.items()}
+    findings, known = find_forbidden(notebook, unit, rules), _definitions(notebook)
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for cell in notebooks.tests(notebook):
+        exercise = notebooks.exercise_id(cell)
+        for name in _wanted(cell):
+            forbidden = [one for one in findings if (one.exercise, one.function) == (exercise, name)]
+            found.setdefault(exercise, {})[name] = _told(forbidden) | {"source": _source(*known.get(name, (None, [])))}
+    return found
+
+
+def _source(statement: ast.AST | None, lines: list[str]) -> str:
+    """A definition, in the lines in which it stands in its cell."""
+    first, last = getattr(statement, "lineno", 1) - 1, getattr(statement, "end_lineno", 0)
+    return "\n" * first + "\n".join(lines[first:last])
 
 
 def _told(findings: list[Finding]) -> dict[str, Any]:

@@ -17,8 +17,8 @@ __all__ = ["InDoubt", "JudgeConfig", "Limits", "Written", "judge"]
 
 Written = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """By exercise and function, what was found in the source of an answer: "names" that the exercise forbids, whether
-something in it "evades" being watched, and a "note" for whoever reads the card. Names alone cost nothing: they may
-never have run. They count where the calls could not be watched."""
+something in it "evades" being watched, a "note" for whoever reads the card, and its "source". Names alone cost
+nothing: they may never have run. They count where the calls could not be watched."""
 
 
 def judge(

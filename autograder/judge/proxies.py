@@ -52,6 +52,10 @@ class Remote(RemoteReference):
     __written__: dict = {}  # what was found in its source (see Written in judge.py)
     __live__ = False  # whether its attributes can be read
 
+    @property
+    def __source__(self) -> str:
+        return self.__written__.get("source", "")
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The output. Inside an observation of the judge's own, what the call did is counted there."""
         if ACTIVE.get() is None:

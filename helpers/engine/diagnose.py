@@ -25,6 +25,7 @@ from .compare import Message
 from .constant_factor import constant_factor
 from .growth import growth
 from .half_done import half_done, is_dense
+from .in_the_source import in_the_source, never_read
 from .kernel_bounds import CERTAIN
 from .misconceptions import Misconception
 from .observe import Observation, StudentError, observe
@@ -109,6 +110,7 @@ def _by_output(
         return Diagnosis(same[0].name, message, _telling(trials, [place for _, place in apart if place is not None]))
     return (
         _by_half(check, trials, failed)
+        or _by_source(student, trials, failed)
         or _by_mark(check, failed)
         or _by_guard(check, trials, failed)
         or _by_two(check, student, trials, failed)
@@ -126,6 +128,12 @@ def _breaks_the_same_rules(check: Subject, wrong: Misconception, failed: list[Ca
 def _by_half(check: Subject, trials: list[CaseResult], failed: list[CaseResult]) -> Diagnosis | None:
     """Work that was only begun: it has no name, and what is off in the first case stands behind it."""
     words = half_done(check, trials, failed)
+    return Diagnosis(None, f"{words} {_first_problem(trials, [])}") if words else None
+
+
+def _by_source(student: Callable, trials: list[CaseResult], failed: list[CaseResult]) -> Diagnosis | None:
+    """What must be unfinished, whatever its output looks like."""
+    words = "" if all(trial.seen.error for trial in failed) else in_the_source(student).unfinished
     return Diagnosis(None, f"{words} {_first_problem(trials, [])}") if words else None
 
 
@@ -423,7 +431,10 @@ def _in_plain_words(check: Subject, student: Callable, trials: list[CaseResult],
     for rule in check.behaviours:
         if not all(map(rule.of, ended)) and rule.note not in first:
             yield rule.note
-    yield unused_inputs(check, student, [trial for trial in trials if not trial.passed])
+    ran = any(trial.wrong and not trial.seen.error for trial in trials)
+    yield unused_inputs(check, student, [trial for trial in trials if not trial.passed]) or (
+        never_read(student, check.reference) if ran and not check.quiz else ""
+    )
     yield first
     if not check.quiz:
         shown = [trial for trial in trials if not trial.hidden]

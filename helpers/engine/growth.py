@@ -1,24 +1,32 @@
-"""How an answer's number grows with each argument, beside how the right one does: of a formula that no known slip
-explains, it says which argument plays another part."""
+"""How an answer's number grows with its arguments, beside how the right one does: of a formula that no known slip
+explains, it says which product of arguments is missing, or too many."""
 
+import functools
 import inspect
-from collections.abc import Callable, Iterator
-from itertools import islice
+import math
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations, islice
 from typing import Any
 
 from torch.utils._pytree import tree_leaves
 
 from .case_result import CaseResult
 from .compare import is_number
+from .constant_factor import HUGE
 from .observe import observe
 
-TOLD = 2  # arguments
+TOLD = 2  # products, or arguments
 LINES = 50_000  # of Python that a call may run: what tries all paths takes ages for twice as many tokens
 GROWS = "With twice the `{}` your number {}, and the right one {}."
+MISSING = "The right number has a part that grows with `{}`, and yours has none."
+TOO_MANY = "Your number has a part that grows with `{}`, and the right one has none."
+Number = Callable[..., float]
+"""Of how many times an argument is taken, by its name; NaN where a call gives none."""
 
 
 def growth(check: Any, student: Callable, failed: list[CaseResult]) -> str:
-    """Sentences about the arguments with which the first number that is off grows otherwise; "" where there is none."""
+    """Sentences about the first number that is off: the products of arguments that one of the two numbers has and the
+    other lacks, or the arguments with which it grows otherwise; "" where there is nothing to tell."""
     trial = next((trial for trial in failed if not (trial.hidden or trial.seen.error)), None)
     if trial is None or check.drive or check.quiz or not check.compare:
         return ""
@@ -28,7 +36,10 @@ def growth(check: Any, student: Callable, failed: list[CaseResult]) -> str:
     off = [i for i, pair in enumerate(zip(mine, right, strict=True)) if not check.agrees(*pair, trial.seen.args)]
     if not off:
         return ""
-    return " ".join(islice(_otherwise(check, student, trial, off[0], mine[off[0]], right[off[0]]), TOLD))
+    named = dict(zip(inspect.signature(check.reference).parameters, trial.seen.args, strict=False))
+    yours, wanted = (_number(answer, named, trial.expected, off[0]) for answer in (student, check.reference))
+    names = [name for name, arg in named.items() if is_number(arg) and arg]
+    return " ".join([*islice(_products(yours, wanted, names), TOLD)] or islice(_otherwise(yours, wanted, names), TOLD))
 
 
 def _numbers(output: Any, like: Any) -> list[float]:
@@ -41,24 +52,53 @@ def _numbers(output: Any, like: Any) -> list[float]:
     return leaves if all(map(is_number, leaves)) else []
 
 
-def _otherwise(
-    check: Any, student: Callable, trial: CaseResult, place: int, mine: float, right: float
-) -> Iterator[str]:
-    args = trial.seen.args
-    for at, (name, arg) in enumerate(zip(inspect.signature(check.reference).parameters, args, strict=False)):
-        if not is_number(arg) or not arg:
-            continue
-        doubled = (*args[:at], 2 * arg, *args[at + 1 :])
-        yours, wanted = (_number(answer, doubled, trial, place) for answer in (student, check.reference))
-        if min(mine, right, yours, wanted) > 0 and abs(yours / mine - wanted / right) > 0.05 * wanted / right:
-            yield GROWS.format(name, _said(yours / mine), _said(wanted / right))
+def _number(answer: Callable, named: dict[str, Any], like: Any, place: int) -> Number:
+    @functools.cache
+    def called(**times: int) -> float:
+        args = tuple(times[name] * arg if name in times else arg for name, arg in named.items())
+        seen = observe(answer, args, counts=False, steps=LINES)
+        number = dict(enumerate([] if seen.error else _numbers(seen.output, like))).get(place, math.nan)
+        return float(number) if abs(number) < HUGE else math.nan
+
+    return called
 
 
-def _number(answer: Callable, args: tuple, trial: CaseResult, place: int) -> float:
-    """This number of its output; 0 where there is none."""
-    seen = observe(answer, args, counts=False, steps=LINES)
-    numbers = [] if seen.error else _numbers(seen.output, trial.expected)
-    return numbers[place] if place < len(numbers) else 0
+def _products(yours: Number, wanted: Number, names: Sequence[str]) -> Iterator[str]:
+    """Only of arguments in which both numbers are sums of products: no quotients, and nothing rounded."""
+    names = [name for name in names if _is_polynomial(yours, name) and _is_polynomial(wanted, name)]
+    squares = [(name, name) for name in names]
+    for product in [*combinations(names, 1), *squares, *combinations(names, 2), *combinations(names, 3)]:
+        mine, right = (_has(number, product) for number in (yours, wanted))
+        if mine != right and None not in (mine, right):
+            written = f"{product[0]}²" if product in squares else "·".join(product)
+            yield (MISSING if right else TOO_MANY).format(written)
+
+
+def _is_polynomial(number: Number, name: str) -> bool:
+    """Of degree two at most: its third difference is 0."""
+    return _vanishes([(sign, number(**{name: times})) for sign, times in ((1, 4), (-3, 3), (3, 2), (-1, 1))])
+
+
+def _has(number: Number, product: tuple[str, ...]) -> bool | None:
+    """Whether a part of the number has all these factors; None where that can't be told."""
+    if len(product) > len(set(product)):
+        terms = [(sign, number(**{product[0]: times})) for sign, times in ((1, 3), (-2, 2), (1, 1))]
+    else:
+        taken = (some for count in range(len(product) + 1) for some in combinations(product, count))
+        terms = [((-1) ** len(some), number(**dict.fromkeys(some, 2))) for some in taken]
+    return None if any(math.isnan(value) for _, value in terms) else not _vanishes(terms)
+
+
+def _vanishes(terms: list[tuple[int, float]]) -> bool:
+    """Whether a sum is 0, but for rounding."""
+    return abs(sum(sign * value for sign, value in terms)) <= 1e-9 * max(abs(value) for _, value in terms)
+
+
+def _otherwise(yours: Number, wanted: Number, names: Sequence[str]) -> Iterator[str]:
+    for name in names:
+        mine, right = (number(**{name: 2}) / number() if number() > 0 else 0 for number in (yours, wanted))
+        if min(mine, right) > 0 and abs(mine - right) > 0.05 * right:
+            yield GROWS.format(name, _said(mine), _said(right))
 
 
 def _said(times: float) -> str:

@@ -40,10 +40,11 @@ def _others(arg: Any) -> tuple:
         return (not arg,) if isinstance(arg, bool) else ()
     if arg.dtype == torch.bool:
         return (torch.ones_like(arg),)
-    if not arg.is_floating_point():
-        return (arg.flip(-1), arg.flatten()[torch.randperm(arg.numel())].view(arg.shape)) if arg.dim() else ()
-    if not arg.numel():
+    if not (arg.numel() and (arg.dim() or arg.is_floating_point())):
         return ()
+    if not arg.is_floating_point():  # in another order, and one of its numbers everywhere: others may be out of range
+        shuffled = arg.flatten()[torch.randperm(arg.numel())].view(arg.shape)
+        return arg.flip(-1), shuffled, torch.full_like(arg, int(arg.min()))
     return -arg, torch.rand_like(arg) + arg.abs().amax()  # where a maximum lies moves with one of them
 
 

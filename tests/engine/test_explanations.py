@@ -124,7 +124,9 @@ def test_how_a_number_grows_is_told_where_no_slip_is_known():
         return 2 * n * d * d + n * n
 
     check = Check(flops, [random_case(n=n, d=d) for n, d in ((3, 5), (7, 2), (4, 9))])
-    message = told(check, lambda n, d: n * n * n * d + 7)
+    message = told(check, lambda n, d: 2 * n * d + n**2)
+    assert "The right number has a part that grows with `d²`, and yours has none." in message
+    message = told(check, lambda n, d: n**4 * d**3 + 7)
     assert "With twice the `n` your number becomes" in message and "With twice the `d`" in message
     assert "In all 3 cases this number is 1/20 times" in told(check, lambda n, d: flops(n, d) / 20)
 

@@ -515,3 +515,9 @@ def test_a_fork_that_was_lost_is_replaced_for_the_next_test_cell(kernels, notebo
     cell(notebook, "softmax").source = "import os\ndef softmax(x, dim): os._exit(1)"
     judge_notebook(notebook, UNIT, LIMITS, kernels)
     assert scores(notebook) == [0, 3, 1]
+
+
+def test_a_card_says_what_stands_in_the_source_as_in_a_students_own_notebook(kernels, notebook):
+    answer = "import torch\n\ndef softmax(x, dim=-1):\n    for row in x:\n        return 2 * row.exp()"
+    shown = asked(kernels, notebook, answer, "check.softmax(softmax, points=2).message")
+    assert "The `return` in line 5 stands inside the loop" in shown

@@ -220,6 +220,20 @@ all_at_once = Check(
 # --------------------------------------------------------------------------------- causal, under a mask of all pairs
 
 
+def softmax_under_triangle(divisor: Callable) -> Callable:
+    """Causal softmax attention of the features."""
+
+    def answer(q, k, v, *c) -> Tensor:
+        scores = phi(q) @ phi(k).mT / divisor(q.shape[-1])
+        later = torch.ones_like(scores, dtype=torch.bool).triu(1)
+        return scores.masked_fill(later, -torch.inf).softmax(-1) @ v
+
+    return answer
+
+
+SOFTMAX_LEFT = Wrong(softmax_under_triangle(lambda d: 1), variants=(softmax_under_triangle(math.sqrt),))
+
+
 def places(q: Tensor) -> tuple[Tensor, Tensor]:
     place = torch.arange(q.shape[-2])
     return place[:, None], place
@@ -332,6 +346,7 @@ recurrent_linear_attention = Check(
         overwritten=lambda q, k, v: v.clone(),  # φ(q)·φ(kₜ) vₜ / φ(q)·φ(kₜ)
         of_all_tokens=linear(instead(causal, of_keys)),
         not_causal=once(),
+        softmax_of_features=SOFTMAX_LEFT,
         state_undivided=recurrent(divide=above_alone),
         of_one_token=linear(instead(causal, lambda q, k: (q * k).sum(-1, keepdim=True))),
         by_number_so_far=linear(instead(causal, so_far)),
@@ -441,6 +456,7 @@ chunked_linear_attention = Check(
         *slips(loop, State.cut_off),
         *slips(without_normaliser, State.d_by_d),
         # the price
+        softmax_of_features=SOFTMAX_LEFT,
         squares_of_chunks=Wrong(right, cost=square_made),
         token_by_token=Wrong(recurrent(), cost=token_by_token),
         past_anew_at_every_chunk=Wrong(past_anew_at_every_chunk, cost=chunks_anew),

@@ -43,31 +43,21 @@ __all__ = ["local_attention"]
 reference = sparse.local_attention
 
 
-def window(
+@composable
+def local(
     slots: Callable = lambda i, w: i + torch.arange(-w, w + 1),
     place: Callable = lambda keys, n: keys.clamp(0, n - 1),
     valid: Callable = lambda keys, n: (keys >= 0) & (keys < n),
+    **changed: Callable,
 ) -> Callable:
-    """(n, w) → a row of keys for each token, and which of them there are."""
+    """slots: the keys of each token; place: where they are looked up; valid: which of them there are. Else as in
+    `gathered`."""
 
     def read(n: int, w: int) -> tuple[Tensor, Tensor]:
         keys = slots(torch.arange(n)[:, None], w)
         return place(keys, n), valid(keys, n)
 
-    return read
-
-
-IN_WINDOW = window()
-
-
-@composable
-def local(**changed: Callable) -> Callable:
-    return gathered(IN_WINDOW, **changed)
-
-
-@composable
-def off_window(**changed: Callable) -> Callable:
-    return gathered(window(**changed))
+    return gathered(read, **changed)
 
 
 @composable
@@ -92,8 +82,8 @@ def empty_rows_of_0(slip: Callable) -> Callable:
 
 
 too_narrow = pairs(lambda i, j, w: (i - j).abs() < w)
-last_slot_missing = off_window(slots=lambda i, w: i + torch.arange(-w, w))
-from_the_end_where_there_is_one = off_window(place=around_the_end, valid=lambda keys, n: keys < n)
+last_slot_missing = local(slots=lambda i, w: i + torch.arange(-w, w))
+from_the_end_where_there_is_one = local(place=around_the_end, valid=lambda keys, n: keys < n)
 
 
 def moved_inside(i: Tensor, j: Tensor, w: int) -> Tensor:
@@ -163,7 +153,7 @@ local_attention = Check(
         row_by_row=Wrong(row_by_row(near), cost=all_pairs_scored),
         # which tokens
         too_narrow=Wrong(
-            off_window(slots=lambda i, w: i + torch.arange(-w + 1, w)),
+            local(slots=lambda i, w: i + torch.arange(-w + 1, w)),
             variants=(too_narrow, empty_rows_of_0(too_narrow)),
             raises="RuntimeError",
         ),
@@ -183,10 +173,10 @@ local_attention = Check(
         ragged_block_lost=ragged_block_lost,
         neighbour_blocks_whole=pairs(neighbour_blocks_whole),
         # beyond the ends
-        wraps_around=shown_at_either_width(off_window(place=around_the_end, valid=everywhere)),
-        end_goes_on_at_start=shown_at_either_width(off_window(place=around_the_end, valid=lambda keys, n: keys >= 0)),
+        wraps_around=shown_at_either_width(local(place=around_the_end, valid=everywhere)),
+        end_goes_on_at_start=shown_at_either_width(local(place=around_the_end, valid=lambda keys, n: keys >= 0)),
         start_goes_on_at_end=Wrong(
-            off_window(place=lambda keys, n: keys.clamp(max=n - 1), valid=lambda keys, n: keys < n),
+            local(place=lambda keys, n: keys.clamp(max=n - 1), valid=lambda keys, n: keys < n),
             variants=cut_or_not(from_the_end_where_there_is_one),
             raises="IndexError",
         ),
@@ -197,9 +187,9 @@ local_attention = Check(
             )
         ),
         padding_taken_out_later=local(hide=lambda scores, valid: scores * valid, normalise=weights_taken_out),
-        ends_repeated=shown_at_either_width(off_window(valid=everywhere)),
-        last_token_again=shown_at_either_width(off_window(valid=lambda keys, n: keys >= 0)),
-        first_token_again=shown_at_either_width(off_window(valid=lambda keys, n: keys < n)),
+        ends_repeated=shown_at_either_width(local(valid=everywhere)),
+        last_token_again=shown_at_either_width(local(valid=lambda keys, n: keys >= 0)),
+        first_token_again=shown_at_either_width(local(valid=lambda keys, n: keys < n)),
         sliced_from_the_end=sliced_from_the_end,
         by_size_of_window=shown_at_either_width(
             local(scale=lambda products, sizes: products / math.sqrt(products.shape[-1]))

@@ -7,6 +7,7 @@ from torch import Generator, Tensor
 
 from helpers.engine.cases import Case
 from helpers.engine.check import Check
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import Wrong, wrong_answers
 
 from .. import tasks
@@ -68,7 +69,12 @@ def _mean(hits: list) -> float:
     return sum(hits) / len(hits)
 
 
-def matched(hit: Callable, of_all: Callable = _mean) -> Callable:
+def equal(row, right):
+    return _until_end(row) == right
+
+
+@composable
+def matched(hit: Callable = equal, of_all: Callable = _mean) -> Callable:
     """Exact match by another measure: hit(what is written in a row, the target with END) for each row, and what is made
     of all of them."""
 
@@ -77,10 +83,6 @@ def matched(hit: Callable, of_all: Callable = _mean) -> Callable:
         return float(of_all([hit(row, words) for row, words in zip(written.tolist(), right, strict=True)]))
 
     return answer
-
-
-def equal(row, right):
-    return _until_end(row) == right
 
 
 def in_their_places(row, right):
@@ -135,10 +137,10 @@ exact_match = Check(
         litter_counts=matched(lambda row, right: without_padding_behind(row) == right),
         end_not_needed=matched(lambda row, right: row[: len(right) - 1] == right[:-1]),
         as_far_as_written=matched(lambda row, right: right[: len(_until_end(row)) - 1] == _until_end(row)[:-1]),
-        number_of_hits=matched(equal, of_all=sum),
+        number_of_hits=matched(of_all=sum),
         any_order=matched(lambda row, right: sorted(_until_end(row)) == sorted(right)),
         share_of_errors=matched(lambda row, right: not equal(row, right)),
-        all_or_nothing=matched(equal, of_all=all),
+        all_or_nothing=matched(of_all=all),
         end_anywhere=matched(lambda row, right: row[: len(right) - 1] == right[:-1] and END in row),
         gaps_closed=matched(lambda row, right: [token for token in row if token != PAD][: len(right)] == right),
         last_end=matched(up_to_the_last_end),

@@ -8,6 +8,7 @@ from torch import Generator, Tensor
 
 from helpers.engine.cases import Case, RandomArg, explicit_case, normal
 from helpers.engine.check import Check
+from helpers.engine.two_slips import composable
 from helpers.engine.wrong_answers import wrong_answers
 
 from .. import decoding
@@ -64,9 +65,14 @@ def layer_case(label: str, layer: RandomArg | Callable, n: int, d: int, dtype=to
     return explicit_case(label, drawn, *random_tokens(n, d, dtype))
 
 
-def comparing(measure: Callable) -> Callable:
-    """measure(after, before): of the outputs with the new token behind all others, and without."""
-    return lambda layer, x, new: measure(layer(torch.cat([x, new])), layer(x))
+@composable
+def change(
+    kept: Callable = lambda after: after[:-1],
+    before: Callable = lambda layer, x, new: layer(x),
+    size: Callable = lambda change: change.abs().max(),
+) -> Callable:
+    """kept: of the outputs with the new token behind all others; before: what they are compared with."""
+    return lambda layer, x, new: size(kept(layer(torch.cat([x, new]))) - before(layer, x, new))
 
 
 bidirectional_cannot_cache = Check(
@@ -85,15 +91,16 @@ bidirectional_cannot_cache = Check(
     misconceptions=wrong_answers(
         __file__,
         new_in_front=lambda layer, x, new: (layer(torch.cat([new, x]))[: len(x)] - layer(x)).abs().max(),
-        output_against_input=lambda layer, x, new: (layer(torch.cat([x, new])) - torch.cat([x, new])).abs().max(),
-        last_n=comparing(lambda after, before: (after[1:] - before).abs().max()),
-        summed=comparing(lambda after, before: (after[:-1] - before).sum()),
-        upwards=comparing(lambda after, before: (after[:-1] - before).max()),
-        downwards=comparing(lambda after, before: (before - after[:-1]).max()),
-        absolute_too_late=comparing(lambda after, before: (after[:-1] - before).max().abs()),
-        absolute_too_early=comparing(lambda after, before: (after[:-1].abs() - before.abs()).abs().max()),
-        mean=comparing(lambda after, before: (after[:-1] - before).abs().mean()),
-        last_old_only=comparing(lambda after, before: (after[-2] - before[-1]).abs().max()),
-        new_with_last=comparing(lambda after, before: (after[-1] - before[-1]).abs().max()),
+        output_against_input=change(before=lambda layer, x, new: x),
+        new_alone=lambda layer, x, new: (layer(x) - layer(new)).abs().max(),
+        last_n=change(kept=lambda after: after[1:]),
+        summed=change(size=lambda change: change.sum()),
+        upwards=change(size=lambda change: change.max()),
+        downwards=change(size=lambda change: -change.min()),
+        absolute_too_late=change(size=lambda change: change.max().abs()),
+        absolute_too_early=change(kept=lambda after: after[:-1].abs(), before=lambda layer, x, new: layer(x).abs()),
+        mean=change(size=lambda change: change.abs().mean()),
+        last_old_only=change(size=lambda change: change[-1].abs().max()),
+        new_with_last=change(kept=lambda after: after[-1], before=lambda layer, x, new: layer(x)[-1]),
     ),
 )

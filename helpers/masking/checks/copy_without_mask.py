@@ -132,6 +132,8 @@ copy_without_mask = Check(
         no_softmax=loss(lambda logits: logits),
         one_minus_probability=loss(lambda logits: logits.softmax(-1), of=lambda picked: picked - 1),
         probability=loss(lambda logits: logits.softmax(-1)),
+        error_rate=lambda logits, targets: (logits.argmax(-1) != targets)[targets != -100].double().mean(),
+        entropy=lambda logits, targets: -(_log_softmax(logits) * logits.softmax(-1)).sum(-1)[targets != -100].mean(),
         over_positions=loss(lambda logits: logits.log_softmax(1)),
         no_maximum=loss(shares(lambda logits: 0.0)),
         bits=loss(lambda logits: _log_softmax(logits) / math.log(2)),

@@ -48,6 +48,7 @@ matmul_gflops = Check(
                 seen.output == round(throughput.matmul_gflops(*seen.args), digits) for digits in range(4)
             ),
         ),
+        ten_to_the_ten=lambda m, k, n, seconds: 2 * m * k * n / seconds / 1e10,
         binary_giga=lambda m, k, n, seconds: 2 * m * k * n / seconds / 2**30,
         k_less_1_additions=lambda m, k, n, seconds: m * n * (2 * k - 1) / seconds / 1e9,
     ),

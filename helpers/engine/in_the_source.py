@@ -1,0 +1,101 @@
+"""What the source of an answer shows without being run: a loop that ends in its first round, a layer that is made and
+never used, an argument that is never read. It is said of what stands there, whatever else is wrong."""
+
+import ast
+import inspect
+import linecache
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+ENDS = "The `{}` in line {} stands inside the loop, without a condition: the loop ends in its first round."
+NEVER_USED = "`self.{}` is made in `__init__`, and never used."
+NEVER_READ = "`{}` is never read in your `{}`."
+BY_NAME = {"getattr", "vars", "locals", "eval", "exec", "children", "modules", "named_children", "named_modules"}
+"""What may read others by their names."""
+PLAIN_BASES = {"Module", "object"}
+
+
+@dataclass(frozen=True)
+class InTheSource:
+    """unfinished: a sentence, or ""; unread: (function, argument) of arguments that are never read."""
+
+    unfinished: str = ""
+    unread: tuple[tuple[str, str], ...] = ()
+
+
+def in_the_source(answer: Any) -> InTheSource:
+    """Of a function or class."""
+    definition = _definition(answer)
+    if definition is None or BY_NAME & set(map(_name, ast.walk(definition))):
+        return InTheSource()
+    unfinished = next(_loops_that_end(definition), "") or next(_unused_layers(definition), "")
+    return InTheSource(unfinished, tuple(_unread(definition)))
+
+
+def never_read(student: Any, reference: Callable) -> str:
+    """A sentence on the first argument that the student's never reads, and the reference does; ""."""
+    ours = set(in_the_source(reference).unread)
+    return next((NEVER_READ.format(*reversed(one)) for one in in_the_source(student).unread if one not in ours), "")
+
+
+def _definition(answer: Any) -> ast.AST | None:
+    """From the file or cell that defines it; None where that can't be had."""
+    try:
+        tree = ast.parse(_source(answer))
+        named = [node for node in tree.body if getattr(node, "name", "") == answer.__name__]
+    except (AttributeError, SyntaxError, ValueError, RecursionError):
+        return None
+    return named[-1] if named else None
+
+
+def _source(answer: Any) -> str:
+    """A stand-in for something in another process knows it."""
+    if hasattr(answer, "__source__"):
+        return answer.__source__
+    answer = inspect.unwrap(answer)
+    methods = vars(answer).values() if isinstance(answer, type) else [answer]
+    code = next((one.__code__ for one in methods if inspect.isfunction(one)), None)
+    return "".join(linecache.getlines(code.co_filename)) if code else ""
+
+
+def _loops_that_end(definition: ast.AST) -> Iterator[str]:
+    for loop in ast.walk(definition):
+        body = loop.body if isinstance(loop, (ast.For, ast.While)) else []
+        ends = next((one for one in body if isinstance(one, (ast.Return, ast.Break))), None)
+        if ends and not any(isinstance(node, ast.Continue) for one in body for node in ast.walk(one)):
+            yield ENDS.format("return" if isinstance(ends, ast.Return) else "break", ends.lineno)
+
+
+def _unused_layers(definition: ast.AST) -> Iterator[str]:
+    """Layers and parameters, that is what a call of a capitalized name gives; other attributes may be notes."""
+    if not isinstance(definition, ast.ClassDef) or not {_name(base) for base in definition.bases} <= PLAIN_BASES:
+        return
+    read = {node.attr for node in ast.walk(definition) if isinstance(node, ast.Attribute) and _is_read(node)}
+    for node in ast.walk(definition):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _name(node.value.func)[:1].isupper():
+            for target in node.targets:
+                if isinstance(target, ast.Attribute) and target.attr not in read:
+                    yield NEVER_USED.format(target.attr)
+
+
+def _unread(definition: ast.AST) -> Iterator[tuple[str, str]]:
+    for function in ast.walk(definition):
+        if isinstance(function, ast.FunctionDef) and not _is_stub(function):
+            read = {node.id for node in ast.walk(function) if isinstance(node, ast.Name) and _is_read(node)}
+            arguments = function.args.posonlyargs + function.args.args + function.args.kwonlyargs
+            yield from ((function.name, one.arg) for one in arguments if one.arg not in {*read, "self"})
+
+
+def _is_stub(function: ast.FunctionDef) -> bool:
+    """Whether nothing is done in it: that shows in other ways."""
+    return all(isinstance(one, (ast.Pass, ast.Raise, ast.Expr)) for one in function.body)
+
+
+def _is_read(node: ast.Name | ast.Attribute) -> bool:
+    return not isinstance(node.ctx, ast.Store)
+
+
+def _name(node: ast.AST) -> str:
+    """The last part of a dotted name."""
+    return getattr(node, "attr", None) or getattr(node, "id", None) or ""
