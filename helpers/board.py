@@ -9,6 +9,7 @@ import torch
 from matplotlib.colors import to_hex, to_rgb
 from torch import Tensor
 
+from helpers.drawing import ANCHOR, svg
 from helpers.style import EDGE, MASKED, OUTPUT, as_text, ink
 
 CELL = 40.3, 31.7
@@ -16,7 +17,6 @@ CELL = 40.3, 31.7
 POINT = 4 / 3
 """Pixels."""
 CELLS, LINES, WORDS = range(3)
-ANCHOR = {"left": "start", "center": "middle", "right": "end"}
 BASELINE = {"center": 0.36, "bottom": -0.2}
 """How far below a place its letters stand, in heights of a letter."""
 FLAT = 0.18  # how strong the colour of a cell is where it says nothing about the number
@@ -64,11 +64,6 @@ class Board:
         self.size = width, height
         self.wipe()
 
-    @property
-    def width(self) -> int:
-        """Pixels of the page."""
-        return round(self.size[0] * CELL[0])
-
     def wipe(self) -> None:
         """Take everything off."""
         self.words: list[str] = []
@@ -76,13 +71,8 @@ class Board:
 
     def svg(self) -> str:
         """The drawing as it stands, on white."""
-        width, height = self.width, round(self.size[1] * CELL[1])
-        paper = f'<path fill="#fff" d="M0 0H{width}V{height}H0z"/>'
         drawn = "".join(f"{group}{''.join(parts)}</g>" for layer in self._layers for group, parts in layer.items())
-        return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
-            f'font-family="DejaVu Sans,Verdana,sans-serif">{paper}{drawn}</svg>'
-        )
+        return svg(round(self.size[0] * CELL[0]), round(self.size[1] * CELL[1]), drawn)
 
     def text(
         self,
@@ -151,7 +141,7 @@ class Board:
         above = top - (1.1 if table.columns else 0.4)
         self.text(left + values.shape[1] / 2, above, table.name, colour=table.colour, va="bottom", size=9.5)
         for j, word in enumerate(table.columns):
-            self.text(left + j + 0.5, top - 0.4, word, size=8)
+            self.text(left + j + 0.5, top - 0.4, word, size=8.5)
         for i, word in enumerate(table.rows):
             self.text(left - 0.15, top + i + 0.5, word, ha="right")
 

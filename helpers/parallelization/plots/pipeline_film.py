@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import matplotlib.pyplot as plt
 
 from helpers.film import film, play
-from helpers.style import EDGE, KEY, QUERY, ink
+from helpers.style import FAINT_KEY, FAINT_QUERY, KEY, MASKED, QUERY, ink
 
 __all__ = ["pipeline_film"]
 
@@ -44,41 +44,32 @@ def _film(devices: int, batches: int) -> str:
     jobs, turn = schedule(devices, batches), devices + batches - 1
     ends = [*range(1, turn + 1), *range(turn + BACKWARD, 3 * turn + 1, BACKWARD)]
     figure, axis = plt.subplots(figsize=(9.5, 2.3), layout="none")
-    figure.subplots_adjust(left=0.09, right=0.98, top=0.97, bottom=0.21)
+    figure.subplots_adjust(left=0.1, right=0.98, top=0.97, bottom=0.21)
 
     def frame(end: int) -> str:
         axis.clear()
-        axis.barh(range(devices), end, height=0.9, color="white", edgecolor=EDGE, hatch="////", lw=0)
+        axis.barh(range(devices), end, height=0.9, color=MASKED)
         for job in jobs:
             if job.start < end:
                 _bar(axis, job, now=job.start + job.length == end)
-        axis.set_yticks(range(devices), [f"device {device + 1}" for device in range(devices)], fontsize=8)
+        axis.set_yticks(range(devices), [f"device {device + 1}" for device in range(devices)], fontsize=10)
         axis.set(xlim=(0, 3 * turn), ylim=(-0.5, devices - 0.5), xlabel="step", xticks=range(0, 3 * turn + 1, 3))
         axis.spines[:].set_visible(False)
         return _said(end, turn, jobs, devices, batches)
 
     described = (
         f"{devices} devices over the steps of one training step: {batches} micro-batches pass forward through all "
-        "devices, then backward, the last one first; hatched corners are idle time."
+        "devices, then backward, the last one first; gray corners are idle time."
     )
     return film(figure, frame, ends, described, milliseconds=900)
 
 
 def _bar(axis, job: Job, *, now: bool) -> None:
-    colour = QUERY if job.length == FORWARD else KEY
-    axis.barh(job.device, job.length, left=job.start, height=0.9, color="white")  # no hatches below
-    axis.barh(
-        job.device, job.length, left=job.start, height=0.9, color=colour, alpha=1 if now else 0.45, edgecolor="white"
-    )
-    axis.text(
-        job.start + job.length / 2,
-        job.device,
-        job.batch + 1,
-        ha="center",
-        va="center",
-        fontsize=9,
-        color=ink(colour) if now else "black",
-    )
+    dark, faint = (QUERY, FAINT_QUERY) if job.length == FORWARD else (KEY, FAINT_KEY)
+    colour = dark if now else faint
+    axis.barh(job.device, job.length, left=job.start, height=0.9, color=colour, edgecolor="white")
+    middle = job.start + job.length / 2
+    axis.text(middle, job.device, job.batch + 1, ha="center", va="center", fontsize=10, color=ink(colour))
 
 
 def _said(end: int, turn: int, jobs: list[Job], devices: int, batches: int) -> str:

@@ -116,10 +116,10 @@ def _colour(step: int, last: int):
 
 
 def _film(grids: list, steps: list[dict[Cell, int]], n: int, layers: int) -> str:
-    """The four grids side by side, step by step. Square cells without numbers keep it small."""
+    """The four grids side by side, step by step."""
     figure, axes = plt.subplots(1, 4, figsize=(10, 2.2), layout="none")
     figure.subplots_adjust(left=0.01, right=0.99, top=0.86, bottom=0.08)
-    colours = "orange: runs in this step    blue: done    white: still to come    (a column is a token, a row a layer)"
+    colours = "orange: runs in this step · blue: done · white: still to come (a column is a token, a row a layer)"
     figure.text(0.5, 0.01, colours, ha="center", va="bottom", fontsize=9, color=OUTPUT)
     boxes = []
     for axis, (name, _, height), numbers in zip(axes, grids, steps, strict=True):
