@@ -48,8 +48,8 @@ class _Plain(RendererBase):
         return points * CSS_DPI / 72
 
     def draw_path(self, gc, path, transform, rgbFace=None) -> None:
-        fill, width = _on_white(rgbFace), self.points_to_pixels(gc.get_linewidth())
-        line = f' stroke="{_on_white(gc.get_rgb())}" stroke-width="{width:.3g}"' if width else ""
+        fill, width = on_white(rgbFace), self.points_to_pixels(gc.get_linewidth())
+        line = f' stroke="{on_white(gc.get_rgb())}" stroke-width="{width:.3g}"' if width else ""
         path = _within(gc.get_clip_rectangle(), transform.transform_path(path), filled=fill != "none")
         if pattern := gc.get_dashes()[1]:
             path = _dashed(path, *map(self.points_to_pixels, pattern[:2]))
@@ -65,7 +65,7 @@ class _Plain(RendererBase):
             x, anchor = mtext.get_transform().transform(mtext.get_unitless_position())[0], mtext.get_ha()
         size = self.points_to_pixels(prop.get_size_in_points())
         self.parts.append(
-            f'<text fill="{_on_white(gc.get_rgb())}" font-size="{size:.3g}" font-weight="{prop.get_weight()}" '
+            f'<text fill="{on_white(gc.get_rgb())}" font-size="{size:.3g}" font-weight="{prop.get_weight()}" '
             f'text-anchor="{ANCHOR[anchor]}" x="{x:.4g}" y="{y:.4g}">{escape(s)}</text>'
         )
 
@@ -75,7 +75,7 @@ class _Plain(RendererBase):
         return "".join(LETTERS[code] + (pixels(points) if code != Path.CLOSEPOLY else "") for points, code in segments)
 
 
-def _on_white(colour) -> str:
+def on_white(colour) -> str:
     """A colour that may have an opacity, as it looks on white."""
     if colour is None or colour[3:] == (0,):
         return "none"
