@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from html import escape
 
 import torch
-from matplotlib.colors import to_rgb
+from matplotlib.colors import to_hex, to_rgb
 from torch import Tensor
 
-from helpers.drawing import ANCHOR, on_white, svg
 from helpers.style import EDGE, MASKED, OUTPUT, as_text, ink
 
 CELL = 40.3, 31.7
@@ -17,6 +16,7 @@ CELL = 40.3, 31.7
 POINT = 4 / 3
 """Pixels."""
 CELLS, LINES, WORDS = range(3)
+ANCHOR = {"left": "start", "center": "middle", "right": "end"}
 BASELINE = {"center": 0.36, "bottom": -0.2}
 """How far below a place its letters stand, in heights of a letter."""
 FLAT = 0.18  # how strong the colour of a cell is where it says nothing about the number
@@ -64,6 +64,11 @@ class Board:
         self.size = width, height
         self.wipe()
 
+    @property
+    def width(self) -> int:
+        """Pixels of the page."""
+        return round(self.size[0] * CELL[0])
+
     def wipe(self) -> None:
         """Take everything off."""
         self.words: list[str] = []
@@ -71,8 +76,13 @@ class Board:
 
     def svg(self) -> str:
         """The drawing as it stands, on white."""
+        width, height = self.width, round(self.size[1] * CELL[1])
+        paper = f'<path fill="#fff" d="M0 0H{width}V{height}H0z"/>'
         drawn = "".join(f"{group}{''.join(parts)}</g>" for layer in self._layers for group, parts in layer.items())
-        return svg(round(self.size[0] * CELL[0]), round(self.size[1] * CELL[1]), drawn)
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
+            f'font-family="DejaVu Sans,Verdana,sans-serif">{paper}{drawn}</svg>'
+        )
 
     def text(
         self,
@@ -163,7 +173,12 @@ def _ground(table: Table, value: float, known: bool) -> str:
     if math.isinf(value):
         return EDGE
     strength = min(1.0, max(0.0, value)) if table.shade else FLAT
-    return on_white((*to_rgb(table.colour), strength))
+    return faint(table.colour, strength)
+
+
+def faint(colour: str, strength: float) -> str:
+    """The colour thinned with white: 1 is as it is, 0 white."""
+    return to_hex([1 - strength * (1 - part) for part in to_rgb(colour)])
 
 
 def _box(left: float, top: float, width: float, height: float) -> str:

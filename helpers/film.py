@@ -6,8 +6,8 @@ there instead. Matplotlib has a player, too (`to_jshtml`): its pictures have no 
 its buttons are letters of a font on the web, no key moves it, and without scripts it is empty."""
 
 import hashlib
+import io
 import json
-import re
 from collections.abc import Callable, Iterable
 from functools import partial
 from html import escape
@@ -18,11 +18,10 @@ from typing import Any, Protocol
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from .drawing import figure_as_svg
 from .paper import CLASS, TURNED, address
 
-LIMIT = 600_000
-"""Characters that the HTML of a film may have: notebooks are kept, sent and handed in with their outputs."""
+LIMIT = 100_000
+"""Characters that the HTML of a film may have: a feedback page shows no more of a cell."""
 PLAYER = Path(__file__).with_name("film.html")
 
 
@@ -34,8 +33,10 @@ def play(html: str) -> None:
 
 
 class Drawing(Protocol):
-    """What draws itself as SVG, such as a `Board`."""
+    """What draws itself as SVG, such as a `Board`. width: in pixels of the page."""
 
+    @property
+    def width(self) -> int: ...
     def svg(self) -> str: ...
 
 
@@ -58,9 +59,11 @@ def film(
         frames, counterclockwise from the right; without one they drag to and fro.
     still: the frame (its number) with which the film opens, and which stands there where scripts don't run. The figure
         is closed."""
-    svg = partial(figure_as_svg, figure) if isinstance(figure, Figure) else figure.svg
-    with plt.rc_context({"figure.autolayout": False}):  # nothing may move from frame to frame
-        made = [(draw(frame), svg()) for frame in frames]
+    if isinstance(figure, Figure):
+        width, svg = round(figure.get_figwidth() * 96), partial(_svg, figure)
+    else:
+        width, svg = figure.width, figure.svg
+    made = [(draw(frame), svg()) for frame in frames]
     if isinstance(figure, Figure):
         plt.close(figure)
     captions, pictures = map(list, zip(*made, strict=True))
@@ -70,7 +73,7 @@ def film(
         described=escape(described),
         paper=CLASS,
         turned=TURNED,
-        width=re.findall(r'width="(\d+)"', pictures[0])[0],
+        width=width,
         still=address(pictures[still].encode()),
         opens_with=still % len(pictures),
         caption=escape(captions[still]),
@@ -82,8 +85,16 @@ def film(
     )
 
 
+def _svg(figure: Figure) -> str:
+    """As matplotlib draws it, for what no `Board` can draw."""
+    file = io.StringIO()
+    with plt.rc_context({"figure.autolayout": False, "svg.fonttype": "none", "svg.hashsalt": ""}):
+        figure.savefig(file, format="svg", metadata={"Creator": None, "Date": None, "Format": None, "Type": None})
+    return file.getvalue()[file.getvalue().index("<svg") :]
+
+
 def _shared(pictures: list[str]) -> tuple[list[str], list[list[int]]]:
-    """The elements of all pictures, each of them once, and their numbers for every picture: frames are much alike."""
+    """All elements of the pictures, each once, and the numbers of those in each picture: frames are much alike."""
     elements: dict[str, int] = {}
     numbers = [[elements.setdefault(one, len(elements)) for one in picture.split("<")[1:]] for picture in pictures]
     return list(elements), numbers

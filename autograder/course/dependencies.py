@@ -13,9 +13,7 @@ from autograder.course.paths import PACKAGES
 PICTURES = "plots"
 """Folders of rooms that no score depends on: while a unit is graded their functions do nothing (see visibility.py)."""
 
-SHARED_BY_PICTURES = tuple(
-    "board.py drawing.py environment.py film.py labels.py palette.py style.py worked_example.py".split()
-)
+SHARED_BY_PICTURES = tuple("board.py environment.py film.py labels.py palette.py style.py worked_example.py".split())
 
 
 @cache

@@ -2,10 +2,7 @@
 
 from dataclasses import dataclass
 
-from matplotlib.colors import to_rgb
-
-from helpers.board import Board
-from helpers.drawing import on_white
+from helpers.board import Board, faint
 from helpers.film import film, play
 from helpers.paper import image
 from helpers.style import FAINT_WEIGHT, KEY, MASKED, OUTPUT, QUERY, VALUE, WEIGHT
@@ -112,7 +109,7 @@ def _square(board: Board, walk: Walk, step: int, i: int, j: int) -> None:
     for k in range(walk.side):
         x, y, written = LEFT + k * wide, TOP + k * high, step > walk.side * (k + 1)
         _tile(board, (LEFT - 1.2, y, 1, high), QUERY, "Q", k, solid=k == i)
-        _tile(board, (LEFT + WIDE + 0.2, y, 1, high), OUTPUT, "O", k, solid=k == i, faint=0.5 if written else 0.15)
+        _tile(board, (LEFT + WIDE + 0.2, y, 1, high), OUTPUT, "O", k, solid=k == i, strength=0.5 if written else 0.15)
         _tile(board, (x, TOP - 1.1, wide, 0.9), KEY, "K", k, solid=k == j)
         _tile(board, (x, TOP - 2.1, wide, 0.9), VALUE, "V", k, solid=k == j)
         for other in range(walk.side):
@@ -128,9 +125,10 @@ def _square(board: Board, walk: Walk, step: int, i: int, j: int) -> None:
     board.text(LEFT + WIDE / 2, TOP + HIGH + 0.6, words)
 
 
-def _tile(board: Board, place: Place, colour: str, name: str, *indices: int, solid: bool, faint: float = 0.2) -> None:
-    ground = colour if solid else on_white((*to_rgb(colour), faint))
-    board.box(*_inside(*place), ground, subscripted(name, *indices), size=11)
+def _tile(
+    board: Board, place: Place, colour: str, name: str, *indices: int, solid: bool, strength: float = 0.2
+) -> None:
+    board.box(*_inside(*place), faint(colour, 1 if solid else strength), subscripted(name, *indices), size=11)
 
 
 def _inside(left: float, top: float, width: float, height: float) -> Place:

@@ -3,10 +3,8 @@
 from collections.abc import Callable
 
 import torch
-from matplotlib.colors import to_rgb
 
-from helpers.board import Board
-from helpers.drawing import on_white
+from helpers.board import Board, faint
 from helpers.film import film, play
 from helpers.style import KEY, MASKED, OUTPUT, QUERY, VALUE, WEIGHT
 
@@ -90,8 +88,7 @@ def _page(board: Board, cache: PagedCache, page: int, before: dict) -> None:
         left, tokens = _middle(page) + 0.8 * (slot - SIZE / 2), held.get((page, slot), [])
         board.box(left + 0.03, 1.2, 0.74, 1.4, MASKED)
         for part, token in enumerate(tokens):
-            strength, high = 0.3 if (page, slot) in before else 1, 1.4 / len(tokens)
-            colour = on_white((*to_rgb(COLOURS[token[0]]), strength))
+            high, colour = 1.4 / len(tokens), faint(COLOURS[token[0]], 0.3 if (page, slot) in before else 1)
             board.box(left + 0.03, 1.2 + part * high, 0.74, high - 0.05, colour, token)
     words = f"{users} user{'s' * (users > 1)}" if users else "free"
     board.text(_middle(page), 3.1, words, colour=WEIGHT if users > 1 else OUTPUT)
@@ -107,6 +104,6 @@ def _table(board: Board, name: str, table: list[int], length: int) -> None:
     left = 0.5 + 6.5 * column
     for place, page in enumerate(table):
         x = left + 1.5 * place
-        board.box(x, 6, 1.4, 1, on_white((*to_rgb(COLOURS[name]), 0.3)), str(page), size=10)
+        board.box(x, 6, 1.4, 1, faint(COLOURS[name], 0.3), str(page), size=10)
         board.arrow((x + 0.7, 5.9), (_middle(page) + 0.5 * (column - 1), 3.6), COLOURS[name], width=2)
     board.text(left, 7.6, f"table of {name}: {length} tokens", colour=COLOURS[name], ha="left", bold=True)
