@@ -9,7 +9,6 @@ import hashlib
 import io
 import json
 from collections.abc import Callable, Iterable
-from functools import partial
 from html import escape
 from pathlib import Path
 from string import Template
@@ -60,12 +59,12 @@ def film(
     still: the frame (its number) with which the film opens, and which stands there where scripts don't run. The figure
         is closed."""
     if isinstance(figure, Figure):
-        width, svg = round(figure.get_figwidth() * 96), partial(_svg, figure)
-    else:
-        width, svg = figure.width, figure.svg
-    made = [(draw(frame), svg()) for frame in frames]
-    if isinstance(figure, Figure):
+        width = round(figure.get_figwidth() * 96)
+        made = [(draw(frame), _svg(figure)) for frame in frames]
         plt.close(figure)
+    else:
+        width = figure.width
+        made = [(draw(frame), figure.svg()) for frame in frames]
     captions, pictures = map(list, zip(*made, strict=True))
     elements, numbers = _shared(pictures)
     return Template(PLAYER.read_text(encoding="utf-8")).substitute(

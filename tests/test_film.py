@@ -40,7 +40,7 @@ def test_a_film_asks_for_nothing_and_no_sentence_ends_its_script(html):
 
 
 def test_what_all_frames_share_is_there_once(html):
-    assert html.count("font-size") == 1 + 1, "in the frames' elements, and in the style of the box"
+    assert html.count("font-size") == 1
 
 
 def test_a_figure_is_drawn_as_svg_too_and_closed():

@@ -143,7 +143,10 @@ def _chip(board: Board, walk: Walk, i: int, j: int, over: bool) -> None:
     """What the fast memory holds at this moment; in the end what went through it."""
     board.box(CHIP, 0.4, 9.5, 6.4, MASKED)
     board.text(CHIP + 0.3, 1.1, f"on the chip (SRAM): {walk.held / 1e6:.2f} million numbers", ha="left", size=10)
-    (_summary if over else _held)(board, walk, i, j)
+    if over:
+        _summary(board, walk)
+    else:
+        _held(board, walk, i, j)
 
 
 def _held(board: Board, walk: Walk, i: int, j: int) -> None:
@@ -162,7 +165,7 @@ def _held(board: Board, walk: Walk, i: int, j: int) -> None:
         board.text(CHIP + 0.3, y, line, ha="left", size=10, colour="black")
 
 
-def _summary(board: Board, walk: Walk, *_: int) -> None:
+def _summary(board: Board, walk: Walk) -> None:
     for y, colours, line in (
         (2.2, (WEIGHT,), f"Scores: {walk.side**2} tiles, each made, used and forgotten."),
         (3.4, (QUERY,), "Q: every tile read once."),
@@ -176,15 +179,15 @@ def _summary(board: Board, walk: Walk, *_: int) -> None:
 
 def _traffic(board: Board, walk: Walk, steps: int, label: str) -> None:
     """Numbers moved so far, against what standard attention moves in the end."""
-    left, right, top = CHIP + 1.9, CHIP + 9.5, 8.6
+    left, full, right, top = CHIP + 1.9, 7.6, CHIP + 9.5, 8.6
     board.text(right, top - 0.6, "million numbers moved between memory and chip", ha="right")
     for y, name in ((top, label), (top + 1.5, "standard")):
         board.text(left - 0.2, y + 0.5, name, ha="right", colour="black")
-    board.box(left, top + 1.5, right - left, 1, MASKED)
+    board.box(left, top + 1.5, full, 1, MASKED)
     board.text(right - 0.2, top + 2, f"{walk.standard / 1e6:.2f}", ha="right", colour="black")
     moved = walk.moved(steps)
     for numbers, colour in zip(moved.values(), (QUERY, KEY, VALUE, OUTPUT)):
-        width = (right - CHIP - 1.9) * numbers / walk.standard
+        width = full * numbers / walk.standard
         board.box(left, top, width, 1, colour)
         left += width
     board.text(left + 0.2, top + 0.5, f"{sum(moved.values()) / 1e6:.2f}", ha="left", colour="black")
