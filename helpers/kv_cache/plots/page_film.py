@@ -61,7 +61,7 @@ def _film() -> str:
             _page(board, cache, page, before)
         for name, table in cache.table.items():
             _table(board, name, table, cache.length[name])
-        board.text(9.7, 8.6, "dark: written in this step")
+        board.text(9.7, 8.6, "in full color: written in this step")
         return f"{said} Free pages: {cache.free_pages}."
 
     described = (
