@@ -2,21 +2,25 @@
 
     python -m autograder.site.readme_pictures        writes docs/card.png and docs/film.svg
 
-The card needs Chromium, driven by Playwright."""
+It needs Chromium, driven by Playwright."""
 
+import base64
 import hashlib
 from pathlib import Path
 
+from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell, new_notebook
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 from playwright.sync_api import sync_playwright
 
 from autograder.course.paths import find_course
 from autograder.site.browser import CHROMIUM
+from autograder.site.cells import PICTURE
 from helpers import check
-from helpers.flash_attention.plots.tile_walk import Walk, halfway
 
 SHOWS = "shows"
+FRAME = "from helpers import plots, setup\nsetup()\nplots.tile_walk_still()"
 PAGE = (
     '<body style="margin:16px;background:#fff"><div id="shot" style="width:max-content;max-width:760px">{}</div></body>'
 )
@@ -43,7 +47,10 @@ def main() -> None:
     folder.mkdir(exist_ok=True)
     _photograph(PAGE.format(html := card()), folder / "card.png")
     _sign(folder / "card.png", digest(html))
-    (folder / "film.svg").write_text(halfway(Walk()), encoding="utf-8")
+    notebook = NotebookClient(new_notebook(cells=[new_code_cell(FRAME)])).execute()
+    shown = "".join(output.get("data", {}).get("text/html", "") for output in notebook.cells[0].outputs)
+    frame = next(PICTURE.finditer(shown))[2]
+    (folder / "film.svg").write_bytes(base64.b64decode(frame))
 
 
 def _sign(path: Path, words: str) -> None:
