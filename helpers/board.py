@@ -124,6 +124,14 @@ class Board:
         """A filled polygon."""
         self._put(CELLS, f'<g fill="{colour}" fill-opacity="{opacity}">', f'<path d="{_path(points)}z"/>')
 
+    def box(
+        self, left: float, top: float, width: float, height: float, colour: str, words: str = "", *, size: float = 9
+    ) -> None:
+        """A filled rectangle, with words in it."""
+        self._put(CELLS, f'<g fill="{colour}">', f'<path d="{_box(left, top, width, height)}"/>')
+        if words:
+            self.text(left + width / 2, top + height / 2, words, colour=ink(colour), size=size)
+
     def step(self, tables: dict[str, Table], steps: Sequence[Callable[[], tuple[str, Marks]]], step: int) -> str:
         """Draw a step on an empty board. `steps[step]()` gives what it says (returned), and the cells to frame."""
         self.wipe()
@@ -142,16 +150,15 @@ class Board:
         values, left, top = table.values, table.left, table.top
         for i, j in _indices(values.shape, [...]):
             ground = _ground(table, values[i, j].item(), bool(known[i, j]))
-            self._put(CELLS, f'<g fill="{ground}">', f'<path d="{_box(left + j + 0.03, top + i + 0.04, 0.94, 0.92)}"/>')
-            if known[i, j] and table.written:
-                self.text(left + j + 0.5, top + i + 0.5, number(values[i, j].item()), colour=ink(ground), size=8.5)
+            words = number(values[i, j].item()) if known[i, j] and table.written else ""
+            self.box(left + j + 0.03, top + i + 0.04, 0.94, 0.92, ground, words, size=8.5)
         for i, j in _indices(values.shape, marked):
             box = _box(left + j + 0.05, top + i + 0.06, 0.9, 0.88)
             self._put(LINES, '<g fill="none" stroke="#000" stroke-width="2.4">', f'<path d="{box}"/>')
         above = top - (1.1 if table.columns else 0.4)
         self.text(left + values.shape[1] / 2, above, table.name, colour=table.colour, va="bottom", size=9.5)
         for j, word in enumerate(table.columns):
-            self.text(left + j + 0.5, top - 0.4, word, size=8)
+            self.text(left + j + 0.5, top - 0.4, word, size=8.5)
         for i, word in enumerate(table.rows):
             self.text(left - 0.15, top + i + 0.5, word, ha="right")
 
@@ -166,7 +173,12 @@ def _ground(table: Table, value: float, known: bool) -> str:
     if math.isinf(value):
         return EDGE
     strength = min(1.0, max(0.0, value)) if table.shade else FLAT
-    return to_hex([1 - strength * (1 - part) for part in to_rgb(table.colour)])
+    return faint(table.colour, strength)
+
+
+def faint(colour: str, strength: float) -> str:
+    """The colour thinned with white: 1 is as it is, 0 white."""
+    return to_hex([1 - strength * (1 - part) for part in to_rgb(colour)])
 
 
 def _box(left: float, top: float, width: float, height: float) -> str:

@@ -16,16 +16,12 @@ from typing import Any, Protocol
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
-from PIL import Image  # matplotlib brings it along
 
 from .paper import CLASS, TURNED, address
 
-LIMIT = 600_000
-"""Characters that the HTML of a film may have: notebooks are kept, sent and handed in with their outputs."""
+LIMIT = 100_000
+"""Characters that the HTML of a film may have: a feedback page shows no more of a cell."""
 PLAYER = Path(__file__).with_name("film.html")
-CSS_DPI, SHARP = 96, 1.5
-"""Pixels of a page to an inch, and of a picture to one of the page: a screen twice as fine shows sharp letters."""
-COLOURS = 160
 
 
 def play(html: str) -> None:
@@ -63,75 +59,44 @@ def film(
     still: the frame (its number) with which the film opens, and which stands there where scripts don't run. The figure
         is closed."""
     if isinstance(figure, Figure):
-        with plt.rc_context({"figure.autolayout": False}):  # nothing may move from frame to frame
-            made = [(draw(frame), _picture(figure)) for frame in frames]
+        width = round(figure.get_figwidth() * 96)
+        made = [(draw(frame), _svg(figure)) for frame in frames]
         plt.close(figure)
-        width, pictures = round(figure.get_figwidth() * CSS_DPI), _packed([picture for _, picture in made])
     else:
+        width = figure.width
         made = [(draw(frame), figure.svg()) for frame in frames]
-        width, pictures = figure.width, [picture for _, picture in made]
-    captions = [caption for caption, _ in made]
+    captions, pictures = map(list, zip(*made, strict=True))
+    elements, numbers = _shared(pictures)
     return Template(PLAYER.read_text(encoding="utf-8")).substitute(
         name=hashlib.sha256("".join([*captions, *pictures]).encode()).hexdigest()[:12],  # the same film, the same bytes
         described=escape(described),
         paper=CLASS,
         turned=TURNED,
         width=width,
-        still=_as_address(pictures[still]),
+        still=address(pictures[still].encode()),
         opens_with=still % len(pictures),
         caption=escape(captions[still]),
-        pictures=_script(pictures),
+        elements=_script(elements),
+        pictures=json.dumps(numbers, separators=(",", ":")),
         captions=_script(captions),
         milliseconds=milliseconds,
         middle=json.dumps(middle),
     )
 
 
-def _picture(figure: Figure) -> Image.Image:
-    file, dpi = io.BytesIO(), CSS_DPI * SHARP
-    figure.savefig(file, format="rgba", dpi=dpi)
-    size = tuple(int(inches * dpi) for inches in figure.get_size_inches())
-    return Image.frombytes("RGBA", size, file.getvalue()).convert("RGB")
+def _svg(figure: Figure) -> str:
+    """As matplotlib draws it, for what no `Board` can draw."""
+    file = io.StringIO()
+    with plt.rc_context({"figure.autolayout": False, "svg.fonttype": "none", "svg.hashsalt": ""}):
+        figure.savefig(file, format="svg", metadata={"Creator": None, "Date": None, "Format": None, "Type": None})
+    return file.getvalue()[file.getvalue().index("<svg") :]
 
 
-def _packed(pictures: list[Image.Image]) -> list[str]:
-    """The pictures as addresses that hold them."""
-    palette = _palette(pictures)
-    return [_address(picture.quantize(palette=palette, dither=Image.Dither.NONE)) for picture in pictures]
-
-
-def _palette(pictures: list[Image.Image]) -> Image.Image:
-    """One for all, for colours must not change between frames: the commonest as they are, and shades of the rest."""
-    small = [
-        picture.resize((picture.width // 2, picture.height // 2), Image.Resampling.NEAREST) for picture in pictures
-    ]
-    sheet = Image.new("RGB", (small[0].width, sum(one.height for one in small)))
-    for row, one in enumerate(small):
-        sheet.paste(one, (0, row * one.height))
-    common = [colour for _, colour in sorted(sheet.getcolors(sheet.width * sheet.height), reverse=True)[:COLOURS]]
-    shades = zip(*[iter(sheet.quantize(COLOURS, method=Image.Quantize.MEDIANCUT).getpalette())] * 3)
-    chosen: list[tuple[int, int, int]] = []
-    for colour in [*common, *shades]:
-        if all(_apart(colour, other) for other in chosen):
-            chosen.append(colour)
-    palette = Image.new("P", (1, 1))
-    palette.putpalette([part for colour in chosen[:256] for part in colour])
-    return palette
-
-
-def _apart(one: tuple[int, int, int], other: tuple[int, int, int]) -> bool:
-    """Far enough that Pillow, which looks colours up in steps of a few units, takes neither for the other."""
-    return max(abs(a - b) for a, b in zip(one, other)) > 8
-
-
-def _as_address(picture: str) -> str:
-    return address(picture.encode()) if picture.startswith("<") else picture
-
-
-def _address(picture: Image.Image) -> str:
-    file = io.BytesIO()
-    picture.save(file, "PNG", compress_level=9)
-    return address(file.getvalue())
+def _shared(pictures: list[str]) -> tuple[list[str], list[list[int]]]:
+    """All elements of the pictures, each once, and the numbers of those in each picture: frames are much alike."""
+    elements: dict[str, int] = {}
+    numbers = [[elements.setdefault(one, len(elements)) for one in picture.split("<")[1:]] for picture in pictures]
+    return list(elements), numbers
 
 
 def _script(texts: list[str]) -> str:

@@ -6,6 +6,8 @@ import pytest
 from conftest import ROOT
 from PIL import Image
 
+from helpers.flash_attention.plots.tile_walk import Walk, halfway
+
 PAGES = [
     "README.md",
     "CONTRIBUTING.md",
@@ -35,6 +37,11 @@ def test_every_file_that_a_page_names_is_there(page):
     named = {name for pattern in (FILE, LINK) for name in pattern.findall(text) if "NN" not in name}
     assert named
     assert [name for name in sorted(named) if not _is_there(name, page)] == []
+
+
+def test_the_frame_in_the_readme_is_one_of_the_film():
+    """Otherwise: as below."""
+    assert (ROOT / "docs" / "film.svg").read_text(encoding="utf-8") == halfway(Walk())
 
 
 def test_the_card_in_the_readme_is_the_one_that_the_check_gives():

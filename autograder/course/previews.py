@@ -1,7 +1,7 @@
 """Pictures that a released notebook shows before anybody has run it: what its cells draw without an answer.
 
-`attn build --pictures` draws them (see render_previews.py) and keeps them beside the unit's source, as PNG files and a
-list of them. `attn build` only puts them in: that is quick, and its bytes don't depend on the version of matplotlib. A
+`attn build --pictures` draws them (see render_previews.py) and keeps them beside the unit's source, as files and a list
+of them. `attn build` only puts them in: that is quick, and its bytes don't depend on the version of matplotlib. A
 picture belongs to a cell by the cell's id, which is made of its text: a cell that was changed has none until it is
 drawn again, and lint says so."""
 
@@ -25,7 +25,7 @@ FOLDER = "pictures"
 """The folder beside a unit's source; nbgrader is told to leave it out (nbgrader_config.py)."""
 LIST = "pictures.json"
 SHARP = 1.5
-"""Pixels of a picture to one of the page: as in films (helpers/film.py)."""
+"""Pixels of a picture to one of the page."""
 LIMIT = 300_000
 """Characters that the pictures of a unit may add to its notebook."""
 

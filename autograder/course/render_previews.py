@@ -76,7 +76,7 @@ def _client(notebook: NotebookNode, folder: Path) -> NotebookClient:
 
 
 def _pictures(cell: NotebookNode) -> Iterator[tuple[bytes, dict[str, Any]]]:
-    """The figures that a cell showed, and the stills of its films: PNG, and what is said of it. Texts are left out."""
+    """The figures that a cell showed, and the stills of its films, and what is said of them. Texts are left out."""
     for output in cell.outputs:
         if picture := PICTURE.search(output.get("data", {}).get("text/html", "")):
             content = base64.b64decode(picture[1])
@@ -88,10 +88,8 @@ def _kind(picture: bytes) -> str:
 
 
 def _png(content: bytes) -> bytes:
-    """With few colors; those of films have few already."""
+    """With few colors."""
     picture, file = Image.open(io.BytesIO(content)), io.BytesIO()
-    if picture.mode == "P":
-        return content
     few = picture.convert("RGB").quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     few.save(file, "PNG", optimize=True)
     return file.getvalue()

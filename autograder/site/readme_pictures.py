@@ -1,6 +1,6 @@
 """The pictures of README.md, made of the real thing: a card that a check gives, and a frame of a film.
 
-    python -m autograder.site.readme_pictures        writes docs/card.png and docs/film.png
+    python -m autograder.site.readme_pictures        writes docs/card.png and docs/film.svg
 
 It needs Chromium, driven by Playwright."""
 
@@ -50,7 +50,7 @@ def main() -> None:
     notebook = NotebookClient(new_notebook(cells=[new_code_cell(FRAME)])).execute()
     shown = "".join(output.get("data", {}).get("text/html", "") for output in notebook.cells[0].outputs)
     frame = next(PICTURE.finditer(shown))[2]
-    (folder / "film.png").write_bytes(base64.b64decode(frame))
+    (folder / "film.svg").write_bytes(base64.b64decode(frame))
 
 
 def _sign(path: Path, words: str) -> None:

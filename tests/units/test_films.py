@@ -1,5 +1,7 @@
 """The films of the units show what is computed: running sums, a schedule, masks, a cache that works, gradients."""
 
+import re
+
 import matplotlib
 import matplotlib.pyplot as plt
 import pytest
@@ -12,9 +14,10 @@ from helpers.board import number
 from helpers.complexity.costs import decode_table
 from helpers.complexity.plots import roofline_film
 from helpers.complexity.roofline import roofline
+from helpers.encoder_decoder.plots import alignment
 from helpers.film import LIMIT
 from helpers.flash_attention import traffic
-from helpers.flash_attention.plots import backward_film, tile_size_film
+from helpers.flash_attention.plots import backward_film, tile_size_film, tile_walk
 from helpers.kv_cache.plots import chunk_film, page_film
 from helpers.measuring.devices import A100
 from helpers.parallelization.plots import pipeline_film, scan_film
@@ -50,13 +53,16 @@ def _under_the_roof() -> str:
         backward_film._film,
         window_film._film,
         lambda: saturation._film(torch.tensor([2.0, 1.0])),
+        lambda: alignment._film(torch.eye(3), ["the", "cats", "saw"], ["la", "katoj", "vidis"]),
+        lambda: tile_walk._film(tile_walk.Walk()),
         lambda: _tile_sizes(),
         lambda: _under_the_roof(),
     ],
 )
-def test_films_are_small_and_every_frame_has_a_sentence(make):
+def test_films_are_small_crisp_and_legible_and_every_frame_has_a_sentence(make):
     html = make()
     assert len(html) < LIMIT and '""' not in html.split("captions = ")[1].split("pause")[0]
+    assert "image/png" not in html and all(float(size) >= 11 for size in re.findall(r'font-size=\\"([\d.]+)', html))
 
 
 def test_the_last_round_of_the_scan_holds_the_running_sums():
@@ -82,6 +88,7 @@ def test_no_device_does_two_jobs_at_once_and_none_begins_before_what_it_needs(de
 
 def test_page_film_says_what_the_cache_does():
     html = page_film._film()
+    assert all(f">c{place}" in html for place in range(9)) and ">c9" not in html
     assert "Free pages: 0." in html and "Its pages are 3, 4, 1: a table needs no order." in html
     cache = page_film.PagedCache(page_film.PAGES, page_film.SIZE, d=1)
     for _, happen in page_film.EVENTS:

@@ -28,7 +28,6 @@ def no_window(monkeypatch):
 @pytest.mark.parametrize(
     "draw",
     [
-        lambda: plots.tile_walk_still(),
         lambda: plots.online_softmax_steps([1, 3, 2, 5, 4], block=2),
         lambda: plots.merging({"a": (10, 3), "b": (30, 1)}),
         lambda: plots.causal_tiles_map((12, 12, 3, 3), (8, 14, 3, 4)),
@@ -56,8 +55,7 @@ def test_a_picture_waits_for_its_exercise(picture, capsys):
 
 def test_the_film_is_small_and_ends_with_the_sum():
     html = _film(Walk(n=8, d=2, block=4))
-    assert len(html) < 200_000
-    assert html.count("data:image/png") == 2 * 2 + 2  # a frame a tile, the sum, and the still
+    assert len(html) < 20_000
     assert "Tile 4 of 4." in html and "Done: " in html
 
 

@@ -101,5 +101,5 @@ def test_the_depth_of_a_scan_can_not_be_overwritten():
 def test_the_film_is_small_and_counts_the_cells_of_a_step():
     grids = [(name, needs, own or 3) for name, (needs, own) in MODELS.items()]
     html = _film(grids, [_earliest(needs, 5, height) for _, needs, height in grids], 5, 3)
-    assert len(html) < 200_000
+    assert len(html) < 20_000
     assert "Step 2. Cells that run together: RNN: 1; stacked RNN: 2" in html

@@ -1,12 +1,12 @@
 """Windows and global tokens, a film: the pairs each pattern allows, and the layers that news needs from end to end."""
 
-import matplotlib.pyplot as plt
 import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from helpers.board import Board
 from helpers.film import film, play
-from helpers.style import MASK
+from helpers.style import MASKED, MAY_ATTEND
 
 from ..sparse import band_with_globals
 
@@ -15,6 +15,8 @@ __all__ = ["window_film"]
 TOKENS, LAYERS = 16, 15
 SETTINGS = ((1, 0), (2, 0), (4, 0), (8, 0), (1, 1), (2, 1), (2, 2), (2, 4))
 """Window w and global tokens g of each frame."""
+WIDE, HIGH = 0.45, 0.57
+"""Of a square, in cells of the board."""
 
 
 def window_film() -> None:
@@ -31,31 +33,35 @@ def heard(mask: Bool[Tensor, "n n"]) -> Bool[Tensor, "layers n"]:
 
 
 def _film() -> str:
-    figure, axes = plt.subplots(1, 2, figsize=(8.5, 3.5), layout="none")
-    figure.subplots_adjust(left=0.07, right=0.98, top=0.9, bottom=0.13)
+    board = Board(19, 11.6)
 
     def frame(setting: tuple[int, int]) -> str:
         mask = band_with_globals(TOKENS, *setting)
         reached = heard(mask)
-        shown = torch.zeros(LAYERS, TOKENS, dtype=torch.bool)
-        shown[: len(reached)] = reached
-        for axis, cells, title in zip(
-            axes, (mask, shown), ("who reads whom", "which tokens have reached the last one"), strict=True
-        ):
-            axis.clear()
-            axis.pcolormesh(cells.float(), cmap=MASK, vmin=0, vmax=1, edgecolors="white", linewidth=0.6)
-            axis.invert_yaxis()
-            axis.set(title=title, xticks=[], yticks=[])
-            axis.spines[:].set_visible(False)
-        axes[0].set(xlabel="key", ylabel="query", aspect="equal")
-        axes[1].set(xlabel="token", ylabel="after layer", yticks=[0.5, 4.5, 9.5, 14.5], yticklabels=[1, 5, 10, 15])
+        board.wipe()
+        _grid(board, 1, mask, "who reads whom", "a row per query, a column per key")
+        layers = torch.zeros(LAYERS, TOKENS, dtype=torch.bool)
+        layers[: len(reached)] = reached
+        _grid(board, 11, layers, "which tokens have reached the last one", "a row per layer, a column per token")
         return _said(*setting, mask, len(reached))
 
     described = (
         "Masks of a window with and without global tokens; beside each, layer by layer, which tokens have reached "
         "the last one. A wider window needs fewer layers, one global token needs two."
     )
-    return film(figure, frame, SETTINGS, described, milliseconds=3000)
+    return film(board, frame, SETTINGS, described, milliseconds=3000)
+
+
+def _grid(board: Board, left: float, cells: Bool[Tensor, "rows columns"], title: str, below: str) -> None:
+    board.text(left + 8 * WIDE, 0.6, title, colour="black", size=10)
+    board.text(left + 8 * WIDE, 1.4 + HIGH * len(cells) + 0.5, below)
+    for i, row in enumerate(cells.tolist()):
+        top = 1.4 + HIGH * i
+        board.box(left, top, WIDE * len(row), HIGH - 0.06, MASKED)
+        for j in range(len(row)):
+            if row[j]:
+                board.box(left + WIDE * j, top, WIDE - 0.05, HIGH - 0.06, MAY_ATTEND)
+        board.text(left - 0.2, top + HIGH / 2, str(i + 1), ha="right")
 
 
 def _said(w: int, g: int, mask: Tensor, layers: int) -> str:

@@ -7,8 +7,9 @@ import matplotlib.pyplot as plt
 import torch
 from torch import Tensor
 
+from helpers.board import Board, faint
 from helpers.film import film, play
-from helpers.style import KEY, OUTPUT, QUERY, as_text, heatmap, show, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, heatmap, show, waits_for
 
 from .. import tasks
 from ..alignment import cross_attention
@@ -102,30 +103,23 @@ def alignment_film(trained: Trained, sentence: str, search: Callable = greedy_de
 
 
 def _film(weights: Tensor, source: Sequence[str], words: Sequence[str]) -> str:
-    figure, axis = plt.subplots(figsize=(8.5, 2.6), layout="none")
-    figure.subplots_adjust(left=0.02, right=0.98, top=0.98, bottom=0.02)
-    width = max(len(source), len(words))
-    above = [(place + 0.5) * width / len(source) for place in range(len(source))]
-    below = [(place + 0.5) * width / len(words) for place in range(len(words))]
+    board = Board(19.4, 6.4)
+    above = [19.4 * (place + 0.5) / len(source) for place in range(len(source))]
+    below = [19.4 * (place + 0.5) / len(words) for place in range(len(words))]
 
     def frame(now: int) -> str:
-        axis.clear()
-        axis.axis("off")
-        axis.set(xlim=(0, width), ylim=(-0.25, 1.25))
+        board.wipe()
         for place, word in enumerate(source):
             shade = float(weights[now, place])
-            axis.text(above[place], 1.05, word, ha="center", fontsize=11, color=as_text(KEY if shade > 0.3 else OUTPUT))
-            axis.plot([above[place], below[now]], [1.0, 0.12], color=KEY, lw=0.3 + 7 * shade, alpha=0.15 + 0.8 * shade)
-        for place, word in enumerate(words[: now + 1]):
-            axis.text(
-                below[place],
-                -0.05,
-                word,
-                ha="center",
-                fontsize=11,
-                weight="bold" if place == now else "normal",
-                color=QUERY,
+            board.text(above[place], 0.7, word, size=11, colour=KEY if shade > 0.3 else OUTPUT)
+            board.line(
+                (above[place], 1.3),
+                (below[now], 5.1),
+                colour=faint(KEY, 0.35 + 0.65 * shade),
+                width=round(0.4 + 9 * shade, 1),
             )
+        for place, word in enumerate(words[: now + 1]):
+            board.text(below[place], 5.7, word, size=11, colour=QUERY, bold=place == now)
 
         most = int(weights[now].argmax())
         return (
@@ -137,4 +131,4 @@ def _film(weights: Tensor, source: Sequence[str], words: Sequence[str]) -> str:
         "A translation word by word: lines from each word that is written to the source words, as wide as "
         "their weights."
     )
-    return film(figure, frame, range(len(words)), described, milliseconds=1200)
+    return film(board, frame, range(len(words)), described, milliseconds=1200)

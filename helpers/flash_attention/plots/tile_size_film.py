@@ -1,15 +1,18 @@
 """The size of a tile as a slider: what it takes on the chip, and what it saves on the way there."""
 
+import math
 from collections.abc import Callable
 
-import matplotlib.pyplot as plt
-
+from helpers.board import Board
 from helpers.film import film, play
-from helpers.style import KEY, OUTPUT, QUERY, as_text, waits_for
+from helpers.style import EDGE, KEY, OUTPUT, QUERY, RED, waits_for
 
 from .. import traffic
 
 __all__ = ["tile_size_film"]
+
+TICKS = [digit * 10**power for power in range(7) for digit in (1, 3)]
+TOP, FLOOR = 1.4, 7.8  # of both pictures, in cells of the board
 
 ROWS = (8, 16, 32, 64, 128, 192, 256, 328, 456, 768)
 """128, 328 and 456 rows fill a multiprocessor of a T4, an A100 and an H100 where d = 64 and a number takes 2 bytes."""
@@ -24,50 +27,53 @@ def tile_size_film(standard: Callable, tiled: Callable, n: int = 8192, d: int = 
 def _film(standard: Callable, tiled: Callable, n: int, d: int, size: int = 2) -> str:
     held = [4 * rows * d * size for rows in ROWS]  # bytes of a tile each of Q, K, V and O
     moved, far = [tiled(n, d, space, size) for space in held], standard(n, d, size)
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3.5), width_ratios=(1, 1.5), layout="none")
-    figure.subplots_adjust(left=0.08, right=0.98, top=0.88, bottom=0.16, wspace=0.25)
+    board = Board(19.4, 9.6)
 
     def frame(i: int) -> str:
-        for axis in axes:
-            axis.clear()
-        _chip(axes[0], held[i] / 1024)
-        _way(axes[1], moved, far, i)
+        board.wipe()
+        _chip(board, held[i] / 1024)
+        _way(board, [value / 1e6 for value in moved], far / 1e6, i)
         return _told(ROWS[i], held[i], moved[i], far, -(-n // ROWS[i]))
 
     described = (
         f"Tiles of {ROWS[0]} to {ROWS[-1]} rows, one after the other: the memory that four of them take on "
         "the chip rises in step, and the bytes that attention moves fall in step."
     )
-    return film(figure, frame, range(len(ROWS)), described, milliseconds=2500, still=4)
+    return film(board, frame, range(len(ROWS)), described, milliseconds=2500, still=4)
 
 
-def _chip(axis, kilobytes: float) -> None:
+def _chip(board: Board, kilobytes: float) -> None:
     """A bar, under the shared memory of three GPUs."""
-    axis.bar([0], [kilobytes], width=0.5, color=QUERY)
+    board.text(3.3, 0.6, "four tiles on the chip", colour="black", size=10)
+    height = lambda kilobytes: FLOOR - kilobytes / 410 * (FLOOR - TOP)
+    board.box(0.6, height(kilobytes), 1.6, FLOOR - height(kilobytes), QUERY)
+    board.text(1.4, height(kilobytes) - 0.4, f"{kilobytes:.0f} kB", colour=QUERY, size=10)
+    board.line((0.2, FLOOR), (6.4, FLOOR), colour=EDGE, width=1)
     for machine, space in traffic.ON_CHIP.items():
-        fits = kilobytes <= space / 1024
-        axis.axhline(space / 1024, color=OUTPUT, lw=1.5, ls="-" if fits else ":")
+        y, fits = height(space / 1024), kilobytes <= space / 1024
+        board.line((0.2, y), (6.4, y), colour=OUTPUT if fits else RED, width=1.5)
         words = f"{machine.name.split()[0]}: {space // 1024} kB{'' if fits else ', too little'}"
-        axis.text(1.45, space / 1024 + 4, words, ha="right", fontsize=9, color=as_text(OUTPUT))
-    axis.set(xlim=(-0.5, 1.5), ylim=(0, 400), xticks=[], ylabel="kB")
-    axis.set_title("four tiles on the chip", fontsize=10.5)
+        board.text(6.4, y - 0.4, words, ha="right", colour=OUTPUT if fits else RED)
 
 
-def _way(axis, moved: list[int], far: int, now: int) -> None:
-    """Bytes moved over the rows of a tile; the size of now as a dot."""
-    megabytes = [value / 1e6 for value in moved]
-    axis.loglog(ROWS, megabytes, color=QUERY, lw=2)
-    axis.plot(ROWS[now], megabytes[now], "o", ms=10, color=QUERY)
-    axis.annotate(
-        f"{megabytes[now]:,.0f} MB", (ROWS[now], megabytes[now]), xytext=(8, 6), textcoords="offset points", fontsize=10
-    )
-    axis.axhline(far / 1e6, color=KEY, lw=3)
-    axis.text(ROWS[-1], far / 1e6 * 1.12, f"standard: {far / 1e6:,.0f} MB", ha="right", fontsize=9, color=as_text(KEY))
-    axis.set(xlim=(6, 1100), ylim=(min(megabytes) / 2, max(*megabytes, far / 1e6) * 2), xlabel="rows B of a tile")
-    axis.set_xticks([8, 16, 32, 64, 128, 256, 512], ["8", "16", "32", "64", "128", "256", "512"])
-    axis.set_yticks([30, 100, 300, 1000], ["30", "100", "300", "1000"])
-    axis.minorticks_off()
-    axis.set_title("MB moved for one head", fontsize=10.5)
+def _way(board: Board, moved: list[float], far: float, now: int) -> None:
+    """MB moved over the rows of a tile, both logarithmic; the size of now as a dot."""
+    least, most = min(moved) / 1.5, max(*moved, far) * 1.5
+    across = lambda rows: 8.4 + 10.6 * math.log(rows / 7) / math.log(1000 / 7)
+    height = lambda value: FLOOR - (FLOOR - TOP) * math.log(value / least) / math.log(most / least)
+    board.text(13.7, 0.6, "MB moved for one head", colour="black", size=10)
+    board.line((8.4, TOP), (8.4, FLOOR), (19, FLOOR), colour=EDGE, width=1)
+    for rows in (8, 16, 32, 64, 128, 256, 512):
+        board.text(across(rows), FLOOR + 0.5, str(rows))
+    board.text(13.7, FLOOR + 1.2, "rows B of a tile")
+    for value in (value for value in TICKS if least < value < most):
+        board.text(8.2, height(value), f"{value:,.0f}", ha="right")
+    board.line((8.4, height(far)), (19, height(far)), colour=KEY, width=3)
+    board.text(19, height(far) - 0.5, f"standard: {far:,.0f} MB", ha="right", colour=KEY)
+    board.line(*[(across(rows), height(value)) for rows, value in zip(ROWS, moved)], colour=QUERY)
+    x, y = across(ROWS[now]), height(moved[now])
+    board.text(x, y, "●", size=13, colour=QUERY)
+    board.text(x - 0.4, y + 0.5, f"{moved[now]:,.0f} MB", ha="right", colour=QUERY, size=10)
 
 
 def _told(rows: int, held: int, moved: int, far: int, walks: int) -> str:

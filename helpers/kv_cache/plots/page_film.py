@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 
-import matplotlib.pyplot as plt
 import torch
-from matplotlib.patches import Rectangle
 
+from helpers.board import Board, faint
 from helpers.film import film, play
-from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, as_text
+from helpers.style import KEY, MASKED, OUTPUT, QUERY, VALUE, WEIGHT
 
 from ..paged_cache import PagedCache
 
@@ -51,68 +50,60 @@ def page_film() -> None:
 
 
 def _film() -> str:
-    cache = PagedCache(PAGES, SIZE, d=1)
-    figure, axis = plt.subplots(figsize=(9.5, 2.9), layout="none")
-    figure.subplots_adjust(left=0.01, right=0.99, top=0.99, bottom=0.01)
+    board, cache = Board(19.4, 9), PagedCache(PAGES, SIZE, d=1)
 
     def frame(event: int) -> str:
         said, happen = EVENTS[event]
+        before = _held(cache)
         happen(cache)
-        axis.clear()
-        axis.set(xlim=(-0.3, PAGES * (SIZE + 1)), ylim=(4.9, -0.9))
-        axis.axis("off")
+        board.wipe()
         for page in range(PAGES):
-            _page(axis, cache, page)
-        for row, (name, table) in enumerate(cache.table.items()):
-            _table(axis, name, table, cache.length[name], 2.75 + 0.75 * row)
+            _page(board, cache, page, before)
+        for name, table in cache.table.items():
+            _table(board, name, table, cache.length[name])
+        board.text(9.7, 8.6, "in full color: written in this step")
         return f"{said} Free pages: {cache.free_pages}."
 
     described = (
         f"A pool of {PAGES} pages of {SIZE} tokens; sequences a, b and c take pages, share them, copy one when they "
-        "write, and give them back. Their tables and the number of users of each page are shown."
+        "write, and give them back. An arrow leads from each place in their tables to its page."
     )
-    return film(figure, frame, range(len(EVENTS)), described, milliseconds=3500)
+    return film(board, frame, range(len(EVENTS)), described, milliseconds=3500)
 
 
-def _page(axis, cache: PagedCache, page: int) -> None:
-    """Slots of a page in the colours of those who use them, and how many they are."""
-    left, users = page * (SIZE + 1), [name for name, table in cache.table.items() if page in table]
-    axis.text(left + SIZE / 2, -0.2, f"page {page}", ha="center", fontsize=9.5, color=OUTPUT)
+def _held(cache: PagedCache) -> dict[tuple[int, int], list[str]]:
+    """Page and slot of every token → the tokens that lie there: those of all sequences that share it."""
+    held: dict[tuple[int, int], list[str]] = {}
+    for name, table in cache.table.items():
+        for place in range(cache.length[name]):
+            held.setdefault((table[place // SIZE], place % SIZE), []).append(f"{name}{place}")
+    return held
+
+
+def _page(board: Board, cache: PagedCache, page: int, before: dict) -> None:
+    """The slots of a page, and how many sequences use it."""
+    board.text(_middle(page), 0.7, f"page {page}")
+    held, users = _held(cache), cache.users[page]
     for slot in range(SIZE):
-        axis.add_patch(Rectangle((left + slot, 0), 1, 1, facecolor="white", edgecolor=OUTPUT, lw=0.8))
-        inside = [name for name in users if cache.table[name].index(page) * SIZE + slot < cache.length[name]]
-        for part, name in enumerate(inside):
-            height = 1 / len(inside)
-            axis.add_patch(
-                Rectangle(
-                    (left + slot + 0.04, part * height + 0.04), 0.92, height - 0.08, facecolor=COLOURS[name], alpha=0.6
-                )
-            )
-            axis.text(left + slot + 0.5, (part + 0.5) * height, name, ha="center", va="center", fontsize=9)
-    words = f"users: {cache.users[page]}"
-    axis.text(
-        left + SIZE / 2,
-        1.45,
-        words,
-        ha="center",
-        va="center",
-        fontsize=9,
-        color=WEIGHT if cache.users[page] > 1 else OUTPUT,
-    )
+        left, tokens = _middle(page) + 0.8 * (slot - SIZE / 2), held.get((page, slot), [])
+        board.box(left + 0.03, 1.2, 0.74, 1.4, MASKED)
+        for part, token in enumerate(tokens):
+            high, colour = 1.4 / len(tokens), faint(COLOURS[token[0]], 0.3 if (page, slot) in before else 1)
+            board.box(left + 0.03, 1.2 + part * high, 0.74, high - 0.05, colour, token)
+    words = f"{users} user{'s' * (users > 1)}" if users else "free"
+    board.text(_middle(page), 3.1, words, colour=WEIGHT if users > 1 else OUTPUT)
 
 
-def _table(axis, name: str, table: list[int], length: int, y: float) -> None:
-    axis.text(
-        0,
-        y,
-        f"table of {name}, {length} tokens:",
-        va="center",
-        fontsize=9.5,
-        color=as_text(COLOURS[name]),
-        weight="bold",
-    )
+def _middle(page: int) -> float:
+    return 2.1 + 3.8 * page
+
+
+def _table(board: Board, name: str, table: list[int], length: int) -> None:
+    """The pages of a sequence in their order, each with an arrow to its place in the pool."""
+    column = "abc".index(name)
+    left = 0.5 + 6.5 * column
     for place, page in enumerate(table):
-        axis.add_patch(
-            Rectangle((6.2 + 1.3 * place, y - 0.3), 1.15, 0.6, facecolor="white", edgecolor=COLOURS[name], lw=1.4)
-        )
-        axis.text(6.775 + 1.3 * place, y, page, ha="center", va="center", fontsize=10)
+        x = left + 1.5 * place
+        board.box(x, 6, 1.4, 1, faint(COLOURS[name], 0.3), str(page), size=10)
+        board.arrow((x + 0.7, 5.9), (_middle(page) + 0.5 * (column - 1), 3.6), COLOURS[name], width=2)
+    board.text(left, 7.6, f"table of {name}: {length} tokens", colour=COLOURS[name], ha="left", bold=True)

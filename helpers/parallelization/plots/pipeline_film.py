@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
-import matplotlib.pyplot as plt
-
+from helpers.board import Board
 from helpers.film import film, play
-from helpers.style import EDGE, KEY, QUERY, ink
+from helpers.style import FAINT_KEY, FAINT_QUERY, KEY, MASKED, QUERY
 
 __all__ = ["pipeline_film"]
 
@@ -43,42 +42,33 @@ def pipeline_film(devices: int = 4, batches: int = 4) -> None:
 def _film(devices: int, batches: int) -> str:
     jobs, turn = schedule(devices, batches), devices + batches - 1
     ends = [*range(1, turn + 1), *range(turn + BACKWARD, 3 * turn + 1, BACKWARD)]
-    figure, axis = plt.subplots(figsize=(9.5, 2.3), layout="none")
-    figure.subplots_adjust(left=0.09, right=0.98, top=0.97, bottom=0.21)
+    board, wide = Board(20, 1.25 * devices + 1.5), 17 / (3 * turn)  # a step, in cells of the board
 
     def frame(end: int) -> str:
-        axis.clear()
-        axis.barh(range(devices), end, height=0.9, color="white", edgecolor=EDGE, hatch="////", lw=0)
+        board.wipe()
+        for device in range(devices):
+            top = 0.3 + 1.25 * (devices - 1 - device)
+            board.text(2.3, top + 0.55, f"device {device + 1}", ha="right", size=10)
+            board.box(2.5, top, wide * end, 1.1, MASKED)
         for job in jobs:
             if job.start < end:
-                _bar(axis, job, now=job.start + job.length == end)
-        axis.set_yticks(range(devices), [f"device {device + 1}" for device in range(devices)], fontsize=8)
-        axis.set(xlim=(0, 3 * turn), ylim=(-0.5, devices - 0.5), xlabel="step", xticks=range(0, 3 * turn + 1, 3))
-        axis.spines[:].set_visible(False)
+                _bar(board, job, 0.3 + 1.25 * (devices - 1 - job.device), wide, now=job.start + job.length == end)
+        board.text(1.9, 1.25 * devices + 0.8, "step", ha="right", size=10)
+        for step in range(0, 3 * turn + 1, 3):
+            board.text(2.5 + wide * step, 1.25 * devices + 0.8, str(step))
         return _said(end, turn, jobs, devices, batches)
 
     described = (
         f"{devices} devices over the steps of one training step: {batches} micro-batches pass forward through all "
-        "devices, then backward, the last one first; hatched corners are idle time."
+        "devices, then backward, the last one first; gray corners are idle time."
     )
-    return film(figure, frame, ends, described, milliseconds=900)
+    return film(board, frame, ends, described, milliseconds=900)
 
 
-def _bar(axis, job: Job, *, now: bool) -> None:
-    colour = QUERY if job.length == FORWARD else KEY
-    axis.barh(job.device, job.length, left=job.start, height=0.9, color="white")  # no hatches below
-    axis.barh(
-        job.device, job.length, left=job.start, height=0.9, color=colour, alpha=1 if now else 0.45, edgecolor="white"
-    )
-    axis.text(
-        job.start + job.length / 2,
-        job.device,
-        job.batch + 1,
-        ha="center",
-        va="center",
-        fontsize=9,
-        color=ink(colour) if now else "black",
-    )
+def _bar(board: Board, job: Job, top: float, wide: float, *, now: bool) -> None:
+    dark, faint = (QUERY, FAINT_QUERY) if job.length == FORWARD else (KEY, FAINT_KEY)
+    left, width = 2.5 + wide * job.start, wide * job.length - 0.05
+    board.box(left, top, width, 1.1, dark if now else faint, str(job.batch + 1), size=10)
 
 
 def _said(end: int, turn: int, jobs: list[Job], devices: int, batches: int) -> str:

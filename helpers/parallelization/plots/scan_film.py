@@ -1,14 +1,14 @@
 """The rounds of a scan as a film: sums that double their reach."""
 
-import matplotlib.pyplot as plt
-from matplotlib.patches import FancyBboxPatch
-
+from helpers.board import Board
 from helpers.film import film, play
-from helpers.style import KEY, MASKED, OUTPUT, QUERY, ink
+from helpers.style import KEY, MASKED, OUTPUT, QUERY
 
 __all__ = ["scan_film"]
 
 NUMBERS = (3, 1, 4, 1, 5, 9, 2, 6)
+WIDE, HIGH = 2.2, 2.6
+"""From number to number and from round to round, in cells of the board."""
 
 
 def scan_film() -> None:
@@ -27,43 +27,31 @@ def rounds(numbers: tuple[int, ...] = NUMBERS) -> list[list[int]]:
 
 
 def _film() -> str:
-    rows, n = rounds(), len(NUMBERS)
-    figure, axis = plt.subplots(figsize=(9, 3.4), layout="none")
-    figure.subplots_adjust(left=0.09, right=0.99, top=0.98, bottom=0.02)
+    rows = rounds()
+    board = Board(19.4, HIGH * len(rows) - 0.6)
 
     def frame(now: int) -> str:
-        axis.clear()
-        axis.set(xlim=(-0.6, n - 0.4), ylim=(len(rows) - 0.5, -0.5))
-        axis.axis("off")
+        board.wipe()
         for step, row in enumerate(rows[: now + 1]):
-            axis.text(
-                -0.62, step, f"round {step}" if step else "start", ha="right", va="center", color=OUTPUT, fontsize=9
-            )
+            board.text(1.7, HIGH * step + 1, f"round {step}" if step else "start", ha="right")
             for i, value in enumerate(row):
-                _cell(axis, i, step, value, complete=i < 2**step)
+                complete = QUERY if i < 2**step else MASKED
+                board.box(2.2 + WIDE * i, HIGH * step + 0.5, 1.2, 1, complete, str(value), size=11)
                 if step and i >= 2 ** (step - 1):
-                    _arrow(axis, i - 2 ** (step - 1), i, step, KEY)
-                    _arrow(axis, i, i, step, OUTPUT)
+                    _arrow(board, i - 2 ** (step - 1), i, step, KEY)
+                    _arrow(board, i, i, step, OUTPUT)
         return _said(now, rows)
 
     described = (
         "Eight numbers, and below them the rows of partial sums after each of three rounds; the share that is "
         "complete doubles."
     )
-    return film(figure, frame, range(len(rows)), described, milliseconds=2500, still=1)
+    return film(board, frame, range(len(rows)), described, milliseconds=2500, still=1)
 
 
-def _cell(axis, i: int, step: int, value: int, *, complete: bool) -> None:
-    box = {"boxstyle": "round,pad=0.03", "facecolor": QUERY if complete else MASKED, "edgecolor": "white"}
-    axis.add_patch(FancyBboxPatch((i - 0.25, step - 0.17), 0.5, 0.34, **box))
-    axis.text(
-        i, step, value, ha="center", va="center", color=ink(QUERY) if complete else "black", fontsize=11, zorder=4
-    )
-
-
-def _arrow(axis, source: int, target: int, step: int, colour: str) -> None:
-    style = {"arrowstyle": "-|>", "color": colour, "lw": 1.2, "shrinkA": 0, "shrinkB": 0, "mutation_scale": 9}
-    axis.annotate("", (target, step - 0.2), (source, step - 0.8), arrowprops=style)
+def _arrow(board: Board, source: int, target: int, step: int, colour: str) -> None:
+    tail, tip = (2.8 + WIDE * source, HIGH * (step - 1) + 1.6), (2.8 + WIDE * target, HIGH * step + 0.4)
+    board.arrow(tail, tip, colour, width=1.6)
 
 
 def _said(now: int, rows: list[list[int]]) -> str:

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterator, Sequence
 
 import matplotlib.pyplot as plt
-from matplotlib.patches import FancyBboxPatch, Rectangle
+from matplotlib.patches import FancyBboxPatch
 from torch import Tensor
 
+from helpers.board import Board
 from helpers.film import film, play
-from helpers.style import EDGE, FAINT_QUERY, KEY, OUTPUT, QUERY, WEIGHT, show, waits_for
+from helpers.style import EDGE, FAINT_QUERY, KEY, MASKED, OUTPUT, QUERY, WEIGHT, show, waits_for
 
 __all__ = ["dependency_graphs", "idle_share", "pipeline_charts", "rnn_unrolled", "schedules"]
 
@@ -116,29 +117,26 @@ def _colour(step: int, last: int):
 
 
 def _film(grids: list, steps: list[dict[Cell, int]], n: int, layers: int) -> str:
-    """The four grids side by side, step by step. Square cells without numbers keep it small."""
-    figure, axes = plt.subplots(1, 4, figsize=(10, 2.2), layout="none")
-    figure.subplots_adjust(left=0.01, right=0.99, top=0.86, bottom=0.08)
-    colours = "orange: runs in this step    blue: done    white: still to come    (a column is a token, a row a layer)"
-    figure.text(0.5, 0.01, colours, ha="center", va="bottom", fontsize=9, color=OUTPUT)
-    boxes = []
-    for axis, (name, _, height), numbers in zip(axes, grids, steps, strict=True):
-        _grid(axis, n, height, layers, name)
-        axis.set(xticks=[], yticks=[])
-        for (layer, token), step in numbers.items():
-            box = axis.add_patch(Rectangle((token - 0.4, layer - 0.4), 0.8, 0.8, edgecolor=OUTPUT, lw=0.5))
-            boxes.append((box, step))
+    """The four grids side by side, step by step."""
+    board = Board(22, layers + 2.9)
+    middles = [22 * (place + 0.5) / len(grids) for place in range(len(grids))]
 
     def frame(now: int) -> str:
-        for box, step in boxes:
-            box.set_facecolor("white" if step > now else KEY if step == now else FAINT_QUERY)
+        board.wipe()
+        for middle, (name, _, _), numbers in zip(middles, grids, steps, strict=True):
+            board.text(middle, 0.6, name, colour="black", size=10.5)
+            for (layer, token), step in numbers.items():
+                colour = MASKED if step > now else KEY if step == now else FAINT_QUERY
+                board.box(middle + token - n / 2 + 0.06, layers + 0.3 - layer, 0.88, 0.9, colour)
+        colours = "orange: runs in this step · blue: done · gray: still to come (a column is a token, a row a layer)"
+        board.text(11, layers + 2.1, colours)
         return _said(now, grids, steps)
 
     last = max(max(numbers.values()) for numbers in steps)
     described = (
         "Four models as grids of tokens and layers: which cells run in which step, and which models are done first."
     )
-    return film(figure, frame, range(1, last + 1), described, milliseconds=900, still=2)
+    return film(board, frame, range(1, last + 1), described, milliseconds=900, still=2)
 
 
 def _said(now: int, grids: list, steps: list[dict[Cell, int]]) -> str:

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-import matplotlib.pyplot as plt
 import torch
 
+from helpers.board import Board
 from helpers.film import film, play
-from helpers.style import OUTPUT, WEIGHT
+from helpers.style import EDGE, OUTPUT, WEIGHT
 
 __all__ = ["growing_scores"]
 
@@ -19,19 +19,20 @@ def growing_scores(scores: Sequence[float]) -> None:
 
 
 def _film(scores: torch.Tensor) -> str:
-    figure, axes = plt.subplots(1, 2, figsize=(8, 2.8), layout="none")
-    figure.subplots_adjust(left=0.06, right=0.98, top=0.88, bottom=0.2)
-    names = [f"{score:g}" for score in scores.tolist()]
+    board = Board(19.4, 8.4)
 
     def frame(factor: float) -> str:
         shares = (factor * scores).softmax(0)
         slopes = shares * (1 - shares)  # the diagonal of the Jacobian
-        panels = (("shares", shares, WEIGHT, 1.15), ("derivative of each share by its own score", slopes, OUTPUT, 0.3))
-        for axis, (title, values, colour, top) in zip(axes, panels, strict=True):
-            axis.clear()
-            axis.bar_label(axis.bar(names, values, color=colour), fmt="%.3f", fontsize=9)
-            axis.set(ylim=(0, top), xlabel=f"scores, all multiplied by {factor:g}")
-            axis.set_title(title, fontsize=10.5)
+        board.wipe()
+        for left, title, values, colour, top in (
+            (0.5, "shares", shares, WEIGHT, 1),
+            (10.2, "derivative of each share by its own score", slopes, OUTPUT, 0.25),
+        ):
+            board.text(left + 4.3, 0.5, title, colour="black", size=10)
+            board.line((left, 6.6), (left + 8.6, 6.6), colour=EDGE, width=1)
+            _bars(board, left, scores.tolist(), values.tolist(), top, colour)
+            board.text(left + 4.3, 7.9, f"scores, all multiplied by {factor:g}")
         said = (
             f"Scores times {factor:g}: the largest share is {shares.max():.3f}, and no derivative is above "
             f"{slopes.max():.2g}."
@@ -42,4 +43,14 @@ def _film(scores: torch.Tensor) -> str:
         "Bars of softmax shares and of their derivatives while all scores are multiplied by 0.25 to 16: one "
         "share takes all, and the derivatives vanish."
     )
-    return film(figure, frame, FACTORS, described, milliseconds=1500, still=2)
+    return film(board, frame, FACTORS, described, milliseconds=1500, still=2)
+
+
+def _bars(board: Board, left: float, scores: list[float], values: list[float], top: float, colour: str) -> None:
+    """top: the value of the tallest bar that can be."""
+    wide = 8.6 / len(scores)
+    for i, (score, value) in enumerate(zip(scores, values, strict=True)):
+        high = 4.6 * value / top
+        board.box(left + wide * (i + 0.15), 6.6 - high, 0.7 * wide, high, colour)
+        board.text(left + wide * (i + 0.5), 6.1 - high, f"{value:.3f}", colour="black")
+        board.text(left + wide * (i + 0.5), 7.1, f"{score:g}".replace("-", "−"))

@@ -68,5 +68,5 @@ def _bars(board: Board, scores: Tensor) -> None:
     for index, (score, weight) in enumerate(zip(scores.tolist(), scores.softmax(0).tolist(), strict=True), start=1):
         top, end = 8.4 * (index - 0.8) / len(scores) + 1.2, BARS + weight * FULL
         board.text(BARS - 0.3, top + 0.6, f"k{index}, score {score:.1f}".replace("-", "−"), ha="right")
-        board.area([(BARS, top), (end, top), (end, top + 1.2), (BARS, top + 1.2)], WEIGHT)
+        board.box(BARS, top, weight * FULL, 1.2, WEIGHT)
         board.text(end + 0.2, top + 0.6, f"{weight:.2f}", ha="left", colour="black")
