@@ -49,8 +49,7 @@ class Axes:
 def roofline_film(
     roofline: Callable, load: Callable, machine: Device, b: Sequence[int], n: Sequence[int], dtype: torch.dtype
 ) -> None:
-    """Dots under a roof, one per length n of the texts, of which the first can be dragged: with more texts b at once
-    they move to the right, those of long texts hardly at all."""
+    """Dots under a roof, one per length n of the texts, of which the first can be dragged: to more texts b at once."""
     play(_film(roofline, load, machine, b, n, dtype))
 
 
@@ -69,19 +68,20 @@ def _film(roofline: Callable, load: Callable, machine: Device, b, n, dtype: torc
 
     def frame(now: tuple[int, list[Dot]]) -> str:
         board.wipe()
+        _grid(board, axes)
         _roof(board, axes, machine, roof)
         _dots(board, axes, *now)
         return _told(*now, 8 * dtype.itemsize)
 
     described = (
         f"The roof of {machine.name}, and a dot for texts of {', '.join(f'{length:,}' for length in n)} "
-        "tokens. With more texts at once the dots climb the slope; those of long texts stop."
+        f"tokens each, from b = {b[0]:,} to {b[-1]:,} of them at once."
     )
     along = [axes.at(dots[0].intensity, 1)[0] / board.size[0] for _, dots in frames]
     return film(board, frame, frames, described, milliseconds=700, along=along)
 
 
-def _roof(board: Board, axes: Axes, machine: Device, roof: list[tuple[float, float]]) -> None:
+def _grid(board: Board, axes: Axes) -> None:
     for intensity in _decades(*axes.intensities):
         x, _ = axes.at(intensity, 1)
         board.line((x, TOP), (x, BOTTOM), colour=MASKED, width=1)
@@ -90,13 +90,16 @@ def _roof(board: Board, axes: Axes, machine: Device, roof: list[tuple[float, flo
         _, y = axes.at(1, speed)
         board.line((LEFT, y), (RIGHT, y), colour=MASKED, width=1)
         board.text(LEFT - 0.2, y, _in_words(speed), ha="right", size=SIZE)
+    board.text(LEFT, TOP - 0.6, "attainable speed", ha="right", size=SIZE)
+    board.text((LEFT + RIGHT) / 2, BOTTOM + 1.2, "arithmetic intensity in FLOPs per byte", size=SIZE)
+
+
+def _roof(board: Board, axes: Axes, machine: Device, roof: list[tuple[float, float]]) -> None:
     ridge, top = axes.at(machine.ridge, machine.peak)
     board.line((ridge, top), (ridge, BOTTOM), colour=EDGE, width=1)
     board.text(ridge - 0.2, BOTTOM - 0.4, f"ridge: {machine.ridge:.3g}", ha="right", size=SIZE)
     named = f"{machine.name}\n{_in_words(machine.peak)}, {machine.bandwidth / 1e9:,.0f} GB/s"
     board.text(LEFT + 0.3, TOP + 0.7, named, ha="left", size=SIZE)
-    board.text(LEFT, TOP - 0.6, "attainable speed", ha="right", size=SIZE)
-    board.text((LEFT + RIGHT) / 2, BOTTOM + 1.2, "arithmetic intensity in FLOPs per byte", size=SIZE)
     low, high = axes.intensities
     board.line(*(axes.at(*point) for point in roof if low <= point[0] <= high), colour=OUTPUT, width=2.5)
 
