@@ -120,9 +120,11 @@ class Board:
         self._put(LINES, f'<g fill="none" stroke="{colour}" stroke-width="{width}">', shaft)
         self._put(LINES, f'<g fill="{colour}">', f'<path d="M{x:.1f} {y:.1f}L{back(11, 0.4)}L{back(11, -0.4)}z"/>')
 
-    def area(self, points: Iterable[tuple[float, float]], colour: str, opacity: float = 1.0) -> None:
+    def area(
+        self, points: Iterable[tuple[float, float]], colour: str, opacity: float = 1.0, layer: int = CELLS
+    ) -> None:
         """A filled polygon."""
-        self._put(CELLS, f'<g fill="{colour}" fill-opacity="{opacity}">', f'<path d="{_path(points)}z"/>')
+        self._put(layer, f'<g fill="{colour}" fill-opacity="{opacity}">', f'<path d="{_path(points)}z"/>')
 
     def box(
         self, left: float, top: float, width: float, height: float, colour: str, words: str = "", *, size: float = 9

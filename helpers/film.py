@@ -6,16 +6,12 @@ there instead. Matplotlib has a player, too (`to_jshtml`): its pictures have no 
 its buttons are letters of a font on the web, no key moves it, and without scripts it is empty."""
 
 import hashlib
-import io
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from pathlib import Path
 from string import Template
 from typing import Any, Protocol
-
-import matplotlib.pyplot as plt
-from matplotlib.figure import Figure
 
 from .paper import CLASS, TURNED, address
 
@@ -40,7 +36,7 @@ class Drawing(Protocol):
 
 
 def film(
-    figure: Figure | Drawing,
+    drawing: Drawing,
     draw: Callable[[Any], str],
     frames: Iterable,
     described: str,
@@ -48,31 +44,25 @@ def film(
     milliseconds: int = 2000,
     still: int = -1,
     middle: tuple[float, float] | None = None,
+    along: Sequence[float] | None = None,
 ) -> str:
-    """The HTML of a film. `draw(frame)` draws the figure for each of `frames` and returns what is to be seen, in a
+    """The HTML of a film. `draw(frame)` changes the drawing for each of `frames` and returns what is to be seen, in a
     sentence or two.
 
     described: what the film shows, for those who can't see it. milliseconds: how long a frame stays when the film
         plays.
     middle: a place, in shares of the picture's width and height, around which a finger or mouse turns through the
         frames, counterclockwise from the right; without one they drag to and fro.
-    still: the frame (its number) with which the film opens, and which stands there where scripts don't run. The figure
-        is closed."""
-    if isinstance(figure, Figure):
-        width = round(figure.get_figwidth() * 96)
-        made = [(draw(frame), _svg(figure)) for frame in frames]
-        plt.close(figure)
-    else:
-        width = figure.width
-        made = [(draw(frame), figure.svg()) for frame in frames]
-    captions, pictures = map(list, zip(*made, strict=True))
+    along: for each frame how far to the right it lies, in shares of the picture's width: where what is dragged stands.
+    still: the frame (its number) with which the film opens, and which stands there where scripts don't run."""
+    captions, pictures = map(list, zip(*((draw(frame), drawing.svg()) for frame in frames), strict=True))
     elements, numbers = _shared(pictures)
     return Template(PLAYER.read_text(encoding="utf-8")).substitute(
         name=hashlib.sha256("".join([*captions, *pictures]).encode()).hexdigest()[:12],  # the same film, the same bytes
         described=escape(described),
         paper=CLASS,
         turned=TURNED,
-        width=width,
+        width=drawing.width,
         still=address(pictures[still].encode()),
         opens_with=still % len(pictures),
         caption=escape(captions[still]),
@@ -81,15 +71,8 @@ def film(
         captions=_script(captions),
         milliseconds=milliseconds,
         middle=json.dumps(middle),
+        along=json.dumps(along and [round(share, 4) for share in along]),
     )
-
-
-def _svg(figure: Figure) -> str:
-    """As matplotlib draws it, for what no `Board` can draw."""
-    file = io.StringIO()
-    with plt.rc_context({"figure.autolayout": False, "svg.fonttype": "none", "svg.hashsalt": ""}):
-        figure.savefig(file, format="svg", metadata={"Creator": None, "Date": None, "Format": None, "Type": None})
-    return file.getvalue()[file.getvalue().index("<svg") :]
 
 
 def _shared(pictures: list[str]) -> tuple[list[str], list[list[int]]]:

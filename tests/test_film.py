@@ -2,9 +2,9 @@
 run."""
 
 import subprocess
+from pathlib import Path
 from urllib.parse import quote
 
-import matplotlib.pyplot as plt
 import pytest
 
 from autograder import sanitize_html, size_limits
@@ -43,15 +43,6 @@ def test_what_all_frames_share_is_there_once(html):
     assert html.count("font-size") == 1
 
 
-def test_a_figure_is_drawn_as_svg_too_and_closed():
-    films = []
-    for _ in range(2):
-        figure, axis = plt.subplots(figsize=(3, 1))
-        films.append(film(figure, lambda i, axis=axis: axis.plot([0, i]) and f"step {i}", range(2), "lines"))
-    assert films[0] == films[1] and "image/png" not in films[0] and 'width="288"' in films[0]
-    assert not plt.get_fignums()
-
-
 def test_where_scripts_are_taken_out_a_picture_and_its_sentence_stay(html):
     left = sanitize_html.sanitize_or_explain(html)
     assert left.count("<img") == 1 and 'alt="lines that rise"' in left
@@ -60,9 +51,20 @@ def test_where_scripts_are_taken_out_a_picture_and_its_sentence_stay(html):
     assert "run this cell again for its buttons" in left
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH")
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH")
+
+
+def opened(html: str, script: str, tmp_path: Path) -> str:
+    """The page as it is after the script."""
+    page = tmp_path / "film.html"
+    page.write_text(f"<!doctype html><meta charset='utf-8'><title></title><body>{html}<script>{script}</script>")
+    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", page.as_uri()]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
+
+
+@needs_chromium
 def test_in_a_browser_it_opens_with_its_still_and_keys_and_buttons_move_it(html, tmp_path):
-    press = """<script>
+    press = """
         const film = document.querySelector('[data-film]');
         const key = name => film.dispatchEvent(new KeyboardEvent('keydown', {key: name}));
         const said = () => film.querySelector('span').textContent, seen = [said()];
@@ -75,19 +77,28 @@ def test_in_a_browser_it_opens_with_its_still_and_keys_and_buttons_move_it(html,
         picture.dispatchEvent(new PointerEvent('pointerdown', {clientX: box.left + 1, clientY: box.top}));
         seen.push(said());
         document.title = seen.join(', ');
-    </script>"""
-    page = tmp_path / "film.html"
-    page.write_text(f"<!doctype html><meta charset='utf-8'><title></title><body>{html}{html}{press}")
-    done = subprocess.run(
-        [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", page.as_uri()],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    """
+    done = opened(html + html, press, tmp_path)
     steps = [f"{step} of 3" for step in (2, 3, 3, 3, 2, 1, 2, 3, 1)]
-    assert f"<title>{', '.join(steps)}</title>" in done.stdout
+    assert f"<title>{', '.join(steps)}</title>" in done
     board = Board(7, 3)
     drawn(board, 0)
-    assert "data:image/svg+xml," + quote(board.svg(), safe="!~*'()") in done.stdout, "put together again"
-    assert "run this cell again" not in done.stdout.split("<script>")[0]
-    assert done.stdout.count("<button") == 6, "the same film twice on a page: each has its own buttons"
+    assert "data:image/svg+xml," + quote(board.svg(), safe="!~*'()") in done, "put together again"
+    assert "run this cell again" not in done.split("<script>")[0]
+    assert done.count("<button") == 6, "the same film twice on a page: each has its own buttons"
+
+
+@needs_chromium
+def test_what_is_dragged_comes_to_the_pointer_also_where_the_picture_is_wider_than_its_page(tmp_path):
+    along = [0.1, 0.2, 0.9]
+    html = film(Board(20, 2), lambda step: f"step {step}", range(3), "a dot", along=along)
+    drag = """
+        const picture = document.querySelector('img'), view = picture.parentNode, box = view.getBoundingClientRect();
+        picture.setPointerCapture = () => null;
+        const place = share => ({clientX: box.left + share * box.width, clientY: box.top});
+        document.title = [0.6, 0.14, 0.16].map(share => {
+          picture.dispatchEvent(new PointerEvent('pointerdown', {pointerType: 'touch', ...place(share)}));
+          return document.querySelector('p').textContent + ' ' + (view.scrollLeft > 0); }).join(', ');
+    """
+    done = opened(f'<div style="width:300px">{html}</div>', drag, tmp_path)
+    assert "<title>step 2 true, step 0 true, step 1 true</title>" in done

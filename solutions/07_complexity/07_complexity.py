@@ -612,13 +612,14 @@ plots.rooflines(roofline, [*DATASHEETS, machine], {
 # so its dots stand at half the intensity, left of the dotted lines.)
 # </details>
 #
-# **Move it.** More texts at once, `b`, then the same with numbers kept in 8 bits (the arithmetic stays in 16, so
-# the roof does too). Which dot gets past the ridge? Put in sizes and dtypes of your own.
+# **Move it.** Drag the blue dot: more texts at once, `b`. Which dots get past the ridge? Then keep the numbers in 8
+# bits, `torch.int8` (the arithmetic stays in 16, so the roof does too). Put in sizes of your own.
 
 # %%
 plots.roofline_film(
     roofline, lambda b, n: decode_table(b=b, n=n, **sizes)["total"], DATASHEETS[1],
-    b=[1, 8, 64, 512], n=[64, 2048, 16384], dtypes=[torch.bfloat16, torch.int8],
+    b=[1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024],
+    n=[64, 2048, 16384], dtype=torch.bfloat16,
 )
 
 # %% [markdown]

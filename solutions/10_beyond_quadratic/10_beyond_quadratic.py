@@ -907,19 +907,20 @@ check.delta_rule(delta_rule, points=3, cases=hidden.delta_rule)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **See it.** Left: keys at right angles, some of them written again. Green is the newest value. Right: random keys of
-# length 1 with $d = 16$, each written twice, and what is asked for is the second value.
+# **See it.** Keys at right angles, some of them written again: drag along the writes. ✓ is the newest value. Below,
+# random keys of length 1 with $d = 16$, each written twice, and what is asked for is the second value.
 
 # %%
+plots.recall_film(delta_rule, recurrent_decayed_attention)
 torch.manual_seed(0)
 plots.overwritten_keys(delta_rule, recurrent_decayed_attention, d=16)
 
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# Left: the plain sum is right where a key was written once. Softmax finds all copies of a key and returns their mean,
+# The plain sum is right where a key was written once. Softmax finds all copies of a key and returns their mean,
 # because nothing tells it which one is newest. (A trained model tells it, by positions.) Decay prefers what is new, and
-# loses what is old. Only the delta rule is right everywhere. Right: random keys are not at right angles, so writing one
+# loses what is old. Only the delta rule is right everywhere. Below, random keys are not at right angles, so writing one
 # disturbs the others a little. With few keys the delta rule is best by far. As they come near $d$, the state is full,
 # and its lead is gone. Softmax doesn't care how many keys there are: it has kept them all.
 # </details>
@@ -927,7 +928,7 @@ plots.overwritten_keys(delta_rule, recurrent_decayed_attention, d=16)
 # <details><summary>Your prediction</summary>
 #
 # The plain sum returns $2 + 6 + 7 = 15$, softmax their mean, 5, the delta rule 7. Decay returns 7 and what is left of 6
-# and 2. With $\gamma = 0.8$ that is $7 + 0.64 \cdot 6 + 0.41 \cdot 2 = 11.7$. (The picture writes C = 3 and D = 4 as
+# and 2. With $\gamma = 0.8$ that is $7 + 0.64 \cdot 6 + 0.41 \cdot 2 = 11.7$. (The film writes C = 3 and D = 4 as
 # well, so 2 has faded longer there: 11.4.)
 # </details>
 #

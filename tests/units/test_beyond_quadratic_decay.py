@@ -13,7 +13,7 @@ from helpers.beyond_quadratic.decayed_attention import (
     recurrent_decayed_attention,
 )
 from helpers.beyond_quadratic.delta_rule import delta_rule
-from helpers.beyond_quadratic.plots.overwriting import recalled
+from helpers.beyond_quadratic.plots.recall_film import NAMES, WRITTEN, recalled
 
 
 def draw(n=9, d=4, d_v=3, low=0.2, high=1.0, seed=0):
@@ -109,12 +109,10 @@ def test_writing_one_key_leaves_a_key_at_a_right_angle_alone():
     assert delta_rule(queries, keys, values, torch.ones(3)).flatten().tolist() == [10, 10, 10]
 
 
-def test_what_the_picture_of_overwriting_shows():
-    """Of four memories the delta rule alone returns the newest value of every key, up to d; a plain sum is off at
-    once."""
-    found = recalled(delta_rule, recurrent_decayed_attention)
-    newest = found.pop("newest")
-    errors = {name: (values - newest).abs().max().item() for name, values in found.items()}
+def test_of_four_memories_only_the_delta_rule_recalls_the_newest_value_of_every_key():
+    found = recalled(delta_rule, recurrent_decayed_attention, WRITTEN)
+    newest = torch.tensor([float(dict(WRITTEN)[name]) for name in NAMES])
+    errors = {name: (torch.tensor(values) - newest).abs().max().item() for name, values in found.items()}
     assert errors["delta rule"] < 1e-5
     assert all(error > 0.1 for name, error in errors.items() if name != "delta rule"), errors
 

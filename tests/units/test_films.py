@@ -8,7 +8,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from helpers.beyond_quadratic.plots import window_film
+from helpers.beyond_quadratic.decayed_attention import recurrent_decayed_attention
+from helpers.beyond_quadratic.delta_rule import delta_rule
+from helpers.beyond_quadratic.plots import recall_film, window_film
 from helpers.beyond_quadratic.sparse import band_with_globals
 from helpers.board import number
 from helpers.complexity.costs import decode_table
@@ -38,9 +40,9 @@ def _tile_sizes() -> str:
     return tile_size_film._film(traffic.standard_traffic, traffic.tiled_traffic, n=8192, d=64)
 
 
-def _under_the_roof() -> str:
+def _under_the_roof(dtype: torch.dtype) -> str:
     load = lambda b, n: decode_table(b=b, n=n, d=4096, h=32, d_ff=16384)["total"]
-    return roofline_film._film(roofline, load, A100, b=[1, 512], n=[64, 16384], dtypes=[torch.bfloat16, torch.int8])
+    return roofline_film._film(roofline, load, A100, b=[1, 512], n=[64, 16384], dtype=dtype)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +58,8 @@ def _under_the_roof() -> str:
         lambda: alignment._film(torch.eye(3), ["the", "cats", "saw"], ["la", "katoj", "vidis"]),
         lambda: tile_walk._film(tile_walk.Walk()),
         lambda: _tile_sizes(),
-        lambda: _under_the_roof(),
+        lambda: _under_the_roof(torch.bfloat16),
+        lambda: recall_film._film(delta_rule, recurrent_decayed_attention),
     ],
 )
 def test_films_are_small_crisp_and_legible_and_every_frame_has_a_sentence(make):
@@ -121,12 +124,24 @@ def test_tiles_of_half_the_width_cost_what_standard_attention_costs_and_larger_o
 
 
 def test_more_texts_help_short_ones_past_the_ridge_and_half_the_bytes_double_the_intensity():
-    html = _under_the_roof()
     assert (
-        "512 texts at once, 16 bits. n = 64: 200 FLOPs per byte; n = 16,384: 2.45 FLOPs per byte. With n = 16,384 it "
-        "is memory" in html
+        "512 texts at once, 16 bits. n = 64: 200 FLOPs per byte, 312 TFLOP/s, bound by compute. n = 16,384: 2.45 FLOPs "
+        "per byte, 5 TFLOP/s, bound by memory." in _under_the_roof(torch.bfloat16)
     )
-    assert "512 texts at once, 8 bits. n = 64: 401 FLOPs per byte; n = 16,384: 4.91" in html
+    assert "n = 64: 401 FLOPs per byte, 312 TFLOP/s, bound by compute. n = 16,384: 4.91" in _under_the_roof(torch.int8)
+
+
+def test_a_dot_under_the_roof_stands_where_it_is_dragged():
+    axes = roofline_film.Axes((0.1, 1000), (1e9, 1e12))
+    assert axes.at(10, 1e12) == pytest.approx(((roofline_film.LEFT + roofline_film.RIGHT) / 2, roofline_film.TOP))
+    assert axes.at(1000, 0)[1] > roofline_film.BOTTOM, "nothing attainable: below the picture, not an error"
+
+
+def test_four_memories_agree_until_a_key_is_written_again():
+    html = recall_film._film(delta_rule, recurrent_decayed_attention)
+    assert "D = 4 is written. Recalled for D: 4 (plain sum), 4 (decay, γ = 0.8), 4 (softmax), 4 (delta rule)." in html
+    assert "Recalled for A: 15 (plain sum), 11.4 (decay, γ = 0.8), 5 (softmax), 7 (delta rule)." in html
+    assert "Newest values recalled: 2, 0, 2 and 4 of 4." in html
 
 
 def test_a_query_is_turned_by_what_it_is_dragged_around():
