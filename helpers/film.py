@@ -8,7 +8,7 @@ its buttons are letters of a font on the web, no key moves it, and without scrip
 import hashlib
 import io
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from pathlib import Path
 from string import Template
@@ -52,6 +52,7 @@ def film(
     milliseconds: int = 2000,
     still: int = -1,
     middle: tuple[float, float] | None = None,
+    along: Sequence[float] | None = None,
 ) -> str:
     """The HTML of a film. `draw(frame)` draws the figure for each of `frames` and returns what is to be seen, in a
     sentence or two.
@@ -60,6 +61,7 @@ def film(
         plays.
     middle: a place, in shares of the picture's width and height, around which a finger or mouse turns through the
         frames, counterclockwise from the right; without one they drag to and fro.
+    along: for each frame how far to the right it lies, in shares of the picture's width: where what is dragged stands.
     still: the frame (its number) with which the film opens, and which stands there where scripts don't run. The figure
         is closed."""
     if isinstance(figure, Figure):
@@ -84,6 +86,7 @@ def film(
         captions=_script(captions),
         milliseconds=milliseconds,
         middle=json.dumps(middle),
+        along=json.dumps(along and [round(share, 4) for share in along]),
     )
 
 
