@@ -32,7 +32,7 @@ CHANCES = {
 }
 ACROSS, DOWN, TOP = 2.25, 1.75, 1.8  # from hypothesis to hypothesis, from step to step, above the first: in cells
 LONGEST = tasks.LONGEST + 1  # tokens of a translation, with its end
-DROPPED = 2  # that are shown in each step, the best ones
+DROPPED, UNLIKELY = 2, -12.0  # how many are shown in each step, and from which sum on
 Rows = dict[tuple[int, ...], Tensor]
 """Log-probabilities of the next token, by prefix."""
 
@@ -107,26 +107,31 @@ class Node:
 
 def _steps(search: Search) -> list[list[Node]]:
     """The hypotheses of each step. What ends keeps its place for good; what is dropped stands beyond the k places."""
-    steps, taken = [[Node((START,), 0.0, 0, True)]], set()
-    for step, rows in enumerate(search.asked):
-        before = {node.tokens: node.total for node in steps[-1]}
-        found = sorted(
-            (
-                (before[prefix] + log_p, (*prefix, token))
-                for prefix in rows.keys() & before.keys()
-                for token, log_p in enumerate(rows[prefix].tolist())
-            ),
-            reverse=True,
-        )
-        best = found[: search.k - len(taken)]
-        live = search.asked[step + 1] if step + 1 < len(search.asked) else {tokens: 0 for _, tokens in best}
-        kept = [one for one in found if one[1] in live or (one[1][-1] == END and one in best)]
-        dropped = [one for one in found if one not in kept and one[0] > -12][:DROPPED]
-        free, beyond = (place for place in count() if place not in taken), count(search.k)
-        steps.append([Node(tokens, total, next(free), True) for total, tokens in kept])
-        steps[-1] += [Node(tokens, total, next(beyond), False) for total, tokens in dropped]
-        taken |= {node.place for node in steps[-1] if node.kept and node.tokens[-1] == END}
+    steps, taken = [[Node((START,), 0.0, 0, True)]], set[int]()
+    for step in range(len(search.asked)):
+        kept, dropped = _divided(search, step, steps[-1], search.k - len(taken))
+        free = (place for place in count() if place not in taken)
+        row = [Node(tokens, total, next(free), True) for total, tokens in kept]
+        beyond = count(max([search.k, *(node.place + 1 for node in row)]))
+        steps.append(row + [Node(tokens, total, next(beyond), False) for total, tokens in dropped])
+        taken |= {node.place for node in row if node.tokens[-1] == END}
     return steps
+
+
+def _divided(search: Search, step: int, before: Sequence[Node], places: int) -> tuple[list, list]:
+    """Of the continuations, as (sum, tokens) from the best on: those that were asked next or have ended in a free place
+    (after the last step: the best), and the best of the others."""
+    rows, asked = search.asked[step], search.asked[step + 1 : step + 2]
+    continued = [
+        (node.total + log_p, (*node.tokens, token))
+        for node in before
+        if node.tokens in rows
+        for token, log_p in enumerate(rows[node.tokens].tolist())
+    ]
+    found = sorted(continued, reverse=True)
+    best = found[: max(0, places)]
+    kept = [one for one in found if one in best and one[1][-1] == END or one[1] in asked[0]] if asked else best
+    return kept, [one for one in found if one not in kept and one[0] > UNLIKELY][:DROPPED]
 
 
 def _film(searches: Sequence[Search], names: dict[int, str], before: str = "", after: str = "") -> str:
