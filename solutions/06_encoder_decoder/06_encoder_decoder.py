@@ -808,9 +808,9 @@ plots.beam_of_a_tree(beam_search, k=2)
 # beginning alive, and finds the better sentence.
 # </details>
 #
-# And in the translator, whose memory and caches are real. It is nearly certain of every word that it was trained for, so
-# we leave one out: of the sentences with a word missing the picture takes the one in which your search with $k = 3$
-# finds something else than with $k = 1$, or the one that the model doubts most.
+# And in the translator, whose memory and caches are real. It is nearly certain of every sentence of the kind it was
+# trained on, so we leave a word out: the one without which your search finds something else with $k = 3$ than with
+# $k = 1$, or else leaves the model in most doubt.
 
 # %%
 plots.beam_of_a_translation(beam_search, trained, "the old cats saw a happy dog", k=3)

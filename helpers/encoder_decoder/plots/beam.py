@@ -56,8 +56,8 @@ def beam_of_a_tree(beam_search: Callable, k: int = 2, alpha: float = 0.6) -> Non
 
 @waits_for("beam_search")
 def beam_of_a_translation(beam_search: Callable, trained: Trained, sentence: str, k: int = 3) -> None:
-    """Your search in a trained model, on the sentence without one word: that for which one hypothesis and k differ, or
-    else that about which the model is least certain."""
+    """Your search in a trained model, on the sentence without one word: one without which one hypothesis and k find
+    different sentences, or else the one that leaves the model in most doubt."""
     words = sentence.split()
     found = []
     for place in range(len(words)):
