@@ -9,6 +9,7 @@ import torch
 from matplotlib.colors import to_hex, to_rgb
 from torch import Tensor
 
+from helpers import paper
 from helpers.style import EDGE, MASKED, OUTPUT, as_text, ink
 
 CELL = 40.3, 31.7
@@ -76,13 +77,8 @@ class Board:
 
     def svg(self) -> str:
         """The drawing as it stands, on white."""
-        width, height = self.width, round(self.size[1] * CELL[1])
-        paper = f'<path fill="#fff" d="M0 0H{width}V{height}H0z"/>'
         drawn = "".join(f"{group}{''.join(parts)}</g>" for layer in self._layers for group, parts in layer.items())
-        return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
-            f'font-family="DejaVu Sans,Verdana,sans-serif">{paper}{drawn}</svg>'
-        )
+        return paper.svg(drawn, self.width, round(self.size[1] * CELL[1]))
 
     def text(
         self,

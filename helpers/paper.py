@@ -25,6 +25,14 @@ def image(picture: bytes, words: str, sharp: float) -> str:
     )
 
 
+def svg(drawn: str, width: int, height: int) -> str:
+    """What was drawn as SVG, on white."""
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
+        f'font-family="DejaVu Sans,Verdana,sans-serif"><path fill="#fff" d="M0 0H{width}V{height}H0z"/>{drawn}</svg>'
+    )
+
+
 def address(picture: bytes) -> str:
     """An address that holds the PNG or SVG itself."""
     kind = "svg+xml" if picture.startswith(b"<svg") else "png"

@@ -1160,8 +1160,11 @@ plots.story_samples(next_token_probabilities, generate)
 # earlier copy of the present token, and attends to what came after. Stories need one: after the second *Leo* the
 # surname must be taken from what followed the first. They also need a head that looks eight tokens back while a dance
 # is danced again. Did training find them? Of the sixteen heads you see four: those that look most where they should, in
-# four kinds of places. The number is the mean weight there, in 40 new stories. **Predict:** silence the head that looks
-# from *that* at *one* or *two* (set its output to 0). What happens to the verbs?
+# four kinds of places, each with its mean weight there, in 40 new stories. Drag along the story: the word below your
+# finger asks, and arcs lead to the words that it looks at, as thick as the weights. The head for such a word is bold.
+#
+# **Predict:** silence the head that looks from *that* at *one* or *two* (set its output to 0). What happens to the
+# verbs?
 
 # %%
 guess_silenced = None  # "worse than a guess", "somewhat worse" or "as before" (quotes included)

@@ -788,8 +788,9 @@ check.beam_search(beam_search, points=3, cases=hidden.beam_search)
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **See it.** A tiny language, searched with one hypothesis and with two. Green is what was chosen, blue what was alive,
-# orange what ended without being the best, gray what was dropped; the numbers are sums of log-probabilities.
+# **See it.** A tiny language, searched with one hypothesis and with two. A row is a step. In bold stands what is still
+# in the race, struck out what was dropped; the numbers are sums of log-probabilities. At the foot each sum is divided
+# by its length penalty, and the best score is green.
 #
 # The first word is *la* (probability 0.55) or *birdo* (0.45). After *la* the likeliest word has 0.4, after *birdo* it
 # has 0.9. **Predict:** does greedy search find the best sentence?
@@ -807,7 +808,9 @@ plots.beam_of_a_tree(beam_search, k=2)
 # beginning alive, and finds the better sentence.
 # </details>
 #
-# And in the translator, whose memory and caches are real:
+# And in the translator, whose memory and caches are real. It is nearly certain of every sentence of the kind it was
+# trained on, so we leave a word out: the one without which your search finds something else with $k = 3$ than with
+# $k = 1$, or else leaves the model in most doubt.
 
 # %%
 plots.beam_of_a_translation(beam_search, trained, "the old cats saw a happy dog", k=3)
@@ -815,8 +818,9 @@ plots.beam_of_a_translation(beam_search, trained, "the old cats saw a happy dog"
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# The trained model is nearly certain of every word, so the other hypotheses are far behind (a difference of 7 in the
-# logarithm is a factor of 1,000), and greedy search would have found the same. A beam pays where a model is in doubt.
+# Without *saw* there is no verb to translate. Our greedy search says *feliĉan* again and again: of all single words
+# that one is likeliest. Any one verb is less likely, but behind it the sentence is over at once, for nothing more. The
+# beam keeps a verb alive until that pays. (Your model may be led astray elsewhere.)
 # </details>
 # <details><summary>Is a wider beam always better?</summary>
 #

@@ -10,6 +10,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from helpers import check, plots
+from helpers.board import Board
 from helpers.encoder_decoder import alignment, cost, decoding, layers, tasks, training
 from helpers.encoder_decoder.checks import teacher_forcing as forcing_check
 from helpers.encoder_decoder.checks import train_reversal as training_check
@@ -17,6 +18,7 @@ from helpers.encoder_decoder.checks import trainings
 from helpers.encoder_decoder.model import END, PAD, START, EncoderDecoder
 from helpers.encoder_decoder.plots import alignment as alignment_pictures
 from helpers.encoder_decoder.plots import beam as beam_pictures
+from helpers.film import LIMIT
 
 torch.manual_seed(0)
 
@@ -447,8 +449,6 @@ PICTURES = [
     lambda: plots.enc_dec_terms(cost.enc_dec_cost, 8, (4, 16)),
     lambda: plots.training_curves(small()),
     lambda: plots.alignment_maps(small(), "the cat saw a dog"),
-    lambda: plots.beam_of_a_tree(lambda ask, k, longest, alpha: decoding.beam_search(ask, k, longest, alpha)),
-    lambda: plots.beam_of_a_translation(decoding.beam_search, small(), "the cat saw a dog", k=2),
     lambda: plots.reversal_learned(training.train_reversal, letters=3, n=2, steps=10),
 ]
 
@@ -470,17 +470,59 @@ def test_pictures_wait_for_their_exercises(capsys):
     assert capsys.readouterr().out.count("This picture needs your answer") == 3
 
 
-def test_a_tree_of_beams_keeps_the_chosen_sentence_on_top_and_tells_what_ended_from_what_was_dropped():
-    start, la, other, end = (START,), (START, 3), (START, 4), (START, 3, END)
-    nodes = {start: 0.0, la: -0.1, other: -0.5, end: -0.2, (*other, END): -0.9, (*other, 5): -4.0}
-    path, live = {start, la, end}, {start, la, other}
-    lanes = beam_pictures._lanes(nodes, path, live)
-    assert {lanes[node] for node in path} == {0} and lanes[other] == lanes[(*other, END)] > 0
-    assert len({lanes[node] for node in nodes if len(node) == 3}) == 3
-    kinds = {node: beam_pictures._kind(node, nodes, live, path) for node in nodes}
-    assert kinds[end] == "chosen" and kinds[other] == "alive" and kinds[(*other, 5)] == "dropped"
-    assert beam_pictures._kind(end, nodes, live, {start, la}) == "finished"
-    assert beam_pictures._signed(-0.001) == "0.00" and beam_pictures._signed(-7.2) == "−7.20"
+def of_a_tree(k: int) -> beam_pictures.Tree:
+    ask = lambda prefixes: torch.stack([beam_pictures._after(tuple(row)) for row in prefixes.tolist()])
+    search = beam_pictures._watched(decoding.beam_search, ask, k, 6, 0.6)
+    return beam_pictures.Tree(search, beam_pictures._steps(search), beam_pictures.NAMES, 0.0)
+
+
+def test_the_steps_of_a_beam_are_those_of_the_search_and_what_ends_keeps_its_place():
+    tree = of_a_tree(2)
+    for asked, row in zip(tree.search.asked[1:], tree.steps[1:]):
+        assert {node.tokens for node in row if node.kept and node.tokens[-1] != END} == asked.keys()
+    kept = [[node.place for node in row if node.kept] for row in tree.steps]
+    assert kept == [[0], [0, 1], [0, 1], [0, 1], [1]] and tree.steps[3][0].tokens[-1] == END
+    assert all(node.place >= 2 for row in tree.steps for node in row if not node.kept)
+
+
+def test_the_score_that_a_search_returns_is_to_be_found_in_the_picture():
+    trees = [of_a_tree(k) for k in (1, 2)]
+    board = Board(30, 20)
+    for tree in trees:
+        board.wipe()
+        tree.draw(board, len(tree.steps) - 1, len(tree.steps), scored=True)
+        assert f"= {beam_pictures._signed(tree.search.score)}" in board.words
+        assert board.words.count(f"= {beam_pictures._signed(tree.search.score)}") == 1
+    html = beam_pictures._film([tree.search for tree in trees], beam_pictures.NAMES)
+    assert "k = 1 returns “… birdo flugas <end>”, score −1.73. k = 2 returns “birdo kantas <end>”, score −0.76" in (
+        html.replace("\\u003c", "<")
+    )
+    assert len(html) < LIMIT and beam_pictures._signed(-0.001) == "0.00" and beam_pictures._signed(-7.2) == "−7.20"
+
+
+def test_a_search_that_is_not_right_yet_has_a_picture_too(monkeypatch):
+    def too_many(ask, k, longest, alpha):
+        ask(torch.tensor([[START]] * k))
+        ask(torch.tensor([[START, token] for token in range(3, 5 + k)]))
+        ask(torch.tensor([[START, 7, 7]]))
+        return [3, 3], torch.tensor(0.5)
+
+    shown = []
+    monkeypatch.setattr(beam_pictures, "play", shown.append)
+    plots.beam_of_a_tree(too_many)
+    assert "score 0.50" in shown[0]
+
+
+def test_the_sentence_of_a_beam_is_one_in_which_it_finds_another_than_greedy_search(monkeypatch):
+    def differs_in_the_third(ask, k, longest, alpha):
+        calls.append(k)
+        ask(torch.tensor([[START]]))
+        return [len(calls) == 6, END], -1.0
+
+    calls, shown = [], []
+    monkeypatch.setattr(beam_pictures, "play", shown.append)
+    plots.beam_of_a_translation(differs_in_the_third, small(), "the cat saw a dog", k=2)
+    assert calls == [1, 2] * 5 and "“the cat … a dog”." in shown[0]
 
 
 def test_the_film_of_a_translation_says_whose_search_has_written_it():

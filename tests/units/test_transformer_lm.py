@@ -2,21 +2,21 @@
 
 import math
 import random
+import re
 
 import matplotlib.pyplot as plt
 import pytest
 import torch
 import torch.nn.functional as F
 from conftest import ROOT
-from matplotlib.colors import to_hex
 from torch import nn
 
 from helpers import check, plots
+from helpers.film import LIMIT
 from helpers.sections import heading
-from helpers.style import EDGE, WEIGHT
 from helpers.transformer_lm import ablations, grammar, layers, masked_lm, positions, pytorch_weights, sampling, training
 from helpers.transformer_lm.checks.decoder_lm import OutOfTraining, lm, own_head, tied_weight
-from helpers.transformer_lm.plots import model_map
+from helpers.transformer_lm.plots import heads, model_map
 from helpers.transformer_lm.plots import training as training_plots
 from helpers.transformer_lm.story_teller import story_teller
 from helpers.transformer_lm.transformer import GPT2_SMALL, Block, Config, DecoderLM, lm_parameters
@@ -381,15 +381,25 @@ def test_pictures_wait_for_their_exercise(picture, functions, capsys):
     assert "This picture needs your answer to exercise" in capsys.readouterr().out
 
 
-def test_arcs_in_colour_are_the_places_of_the_title_and_the_rest_is_grey():
-    weights = torch.tensor([[1.0, 0, 0], [0.6, 0.4, 0], [0.05, 0.85, 0.1]])
-    _, axis = plt.subplots()
-    training_plots._arcs(axis, weights, ["a", "b", "c"], [(2, 1)])
-    drawn = [(arc.center[0], to_hex(arc.get_edgecolor()), arc.get_alpha()) for arc in axis.patches]
-    assert drawn == [(0.5, EDGE, pytest.approx(0.6)), (1.5, WEIGHT, pytest.approx(0.85))]
-    bold = {text.get_text() for text in axis.texts if text.get_weight() == "bold"}
-    plt.close()
-    assert bold == {"b", "c"}
+def test_a_word_asks_and_its_arcs_are_as_thick_as_its_weights():
+    weights = torch.tensor([[[1.0, 0, 0], [0.6, 0.4, 0], [0.05, 0.85, 0.1]], torch.eye(3).tolist()])
+    row = heads._Row(weights, ["a", "b", "c"], ["back", "itself"], [{2}, set()])
+    assert row.ask(2) == "“c” looks most at itself (head B: 1.00), “b” 1 back (head A: 0.85)."
+    drawn = row.svg()
+    assert re.findall('stroke-width="([0-9.]+)" d', drawn) == ["6.8", "8.0"], "0.05 has no arc, 0.1 is not above it"
+    assert re.findall("(.): .*?<", drawn) == ["A", "B"] and 'font-weight="bold" stroke' in drawn.split("A: ")[0]
+    assert re.findall('font-weight="bold">(.)<', drawn) == ["b", "c"]
+
+
+def test_the_film_of_heads_opens_where_a_head_looks_far_back_and_every_word_asks_once():
+    words = heads.TOLD.split()
+    model, _ = story_teller()
+    weights = torch.stack([grid[0] for grid in heads.attention_maps(model, words)])
+    html = heads._film(weights, ["<end>", *words], ["?"] * 4, list(heads.looks(words).values()))
+    assert len(html) < LIMIT and html.count(" looks most at ") == len(words) + 2  # one is the caption that stands there
+    ideal = torch.zeros(1, 50, 50)
+    ideal[0, 9, 8] = ideal[0, 7, 1] = 1
+    assert heads._farthest(ideal, [[(9, 8), (7, 1)]]) == 7
 
 
 def test_the_map_of_the_model_names_the_sections_and_what_may_come_next(monkeypatch):
@@ -414,20 +424,20 @@ def test_the_map_of_the_model_names_the_sections_and_what_may_come_next(monkeypa
 
 def test_attention_maps_are_those_of_the_model():
     model, words = ablations.story_model(0), grammar.story(random.Random(0))
-    maps = training_plots.attention_maps(model, words)
+    maps = heads.attention_maps(model, words)
     assert len(maps) == 4 and maps[0].shape == (4, len(words) + 1, len(words) + 1)
     torch.testing.assert_close(maps[3].sum(-1), torch.ones(4, len(words) + 1))
 
 
 def test_heads_are_scored_where_the_answer_stands():
-    words = ["<end>", *training_plots.TOLD.split()]
-    *found, step = training_plots.looks(words[1:]).values()
+    words = ["<end>", *heads.TOLD.split()]
+    *found, step = heads.looks(words[1:]).values()
     new, again, number = ([(words[row], words[column]) for row, column in pairs] for pairs in found)
     assert new == [("Stone", "Ada"), ("Hill", "Leo")] and number == [("that", "two")]
     assert again == [("Leo", "Hill"), ("Ada", "Stone"), ("Leo", "Hill")]
     assert len(step) == grammar.DANCE and all(words[row + 1] == words[column] for row, column in step)
     assert grammar.is_story(words[1:])
-    scores = training_plots.head_scores(ablations.story_model(0), count=2)
+    scores = heads.head_scores(ablations.story_model(0), count=2)
     assert all(found.shape == (4, 4) and 0 <= found.min() and found.max() <= 1 for found in scores.values())
 
 

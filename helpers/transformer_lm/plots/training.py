@@ -1,25 +1,23 @@
-"""Pictures of a model that learns the stories: the loss with its floor, what it writes, and where its heads look."""
+"""Pictures of a model that learns the stories: the loss with its floor, and what it writes."""
 
 import random
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 
 import matplotlib.pyplot as plt
 import torch
-from matplotlib.patches import Arc
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from helpers.sections import heading
-from helpers.style import EDGE, KEY, OUTPUT, QUERY, WEIGHT, as_text, show, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, waits_for
 
 from .. import grammar
-from ..ablations import SIZE, STEPS, STORIES, own_model, own_rates, rates, story_model
-from ..positions import rotary_embedding
+from ..ablations import SIZE, STEPS, own_model, own_rates, rates, story_model
 from ..training import held_out_by_kind, losses_by_kind, stories
 
-__all__ = ["trained_heads", "story_examples", "story_samples", "train_on_stories"]
+__all__ = ["story_examples", "story_samples", "train_on_stories"]
 
 DRAW_EVERY, SMOOTH = 50, 25  # steps
 WIDTH = 100  # characters of a printed line
@@ -102,6 +100,13 @@ _CURVES: dict[str, list[float]] = {}  # of every model that this process has tra
 _MEASURED: dict[str, dict] = {}  # and what `held_out_by_kind` says
 
 
+def trained_model() -> nn.Module | None:
+    """The model that this process has trained, or a line that says how to get one."""
+    if not _TRAINED:
+        print("Train the model first: run the cell of exercise 5.15.")
+    return _TRAINED.get("model")
+
+
 class _Live:
     """One figure that is drawn again in its place, and closed with its last state shown."""
 
@@ -153,13 +158,12 @@ def story_samples(
     probabilities: Callable, generate: Callable, temperatures: tuple[float, ...] = (0.0, 0.7, 1.0, 1.5)
 ) -> None:
     """Stories of the untrained and of the trained model, at several temperatures; how many of 25 are grammatical."""
-    if not _TRAINED:
-        print("Train the model first: run the cell of exercise 5.15.")
+    if not (model := trained_model()):
         return
     torch.manual_seed(3)
     _write("untrained, T = 1", _untrained(), probabilities, generate, 1.0)
     for temperature in temperatures:
-        _write(f"trained, T = {temperature:g}", _TRAINED["model"], probabilities, generate, temperature)
+        _write(f"trained, T = {temperature:g}", model, probabilities, generate, temperature)
 
 
 def _write(
@@ -176,121 +180,3 @@ def _write(
     print(f"{title}: {right} of {count} are stories of the grammar; {found}. The first:")
     first = " ".join(texts[0][:40]) + " …" * (len(texts[0]) > 40)
     print(_paragraph(first or "(no word: it ends at once)", indent="    ") + "\n")
-
-
-@torch.no_grad()
-def trained_heads(story: str = "") -> None:
-    """Attention on one story of the four trained heads that look most where `looks` says, as arcs over its words: one
-    of them is an induction head (Olsson et al., 2022). The number is the head's mean weight on these, over 40 other
-    stories."""
-    if not _TRAINED:
-        print("Train the model first: run the cell of exercise 5.15.")
-        return
-    words = (story or TOLD).split()
-    maps, scores, places = attention_maps(_TRAINED["model"], words), head_scores(_TRAINED["model"]), looks(words)
-    figure, axes = plt.subplots(len(scores), 1, figsize=(11, 2.6 * len(scores)))
-    for axis, (place, found) in zip(axes, scores.items()):
-        layer, head = divmod(int(found.argmax()), STORIES.h)
-        _arcs(axis, maps[layer][head], ["<end>", *words], places[place])
-        title = f"{place}: mean weight {found.max():.2f} (layer {layer}, head {head})"
-        axis.set_title(title, fontsize=11, loc="left", pad=4)
-    said = (
-        "An arc leads from a word back to one that it looks at; the darker, the more weight. In color: the "
-        "places of the title (blue looks at orange). Gray: the rest, from 0.1 on."
-    )
-    figure.suptitle(said, fontsize=9.5, x=0.01, ha="left", color=OUTPUT)
-    plt.tight_layout(rect=(0, 0, 1, 0.995), h_pad=1.2)
-    show()
-
-
-def _arcs(axis, weights: Tensor, words: Sequence[str], framed: Sequence[tuple[int, int]]) -> None:
-    """A head's weights (n, n) as arcs over the words. framed: (row, column) of those to see; their words are bold."""
-    reach = len(words) ** 0.5
-    for row, column in (weights > 0.1).nonzero().tolist():
-        if row != column and (row, column) not in framed:
-            _arc(axis, row, column, EDGE, weights[row, column].item(), 1.2)
-    for row, column in framed:
-        _arc(axis, row, column, WEIGHT, max(0.12, weights[row, column].item()), 2.4)
-    colours = {at: colour for pair in framed for at, colour in zip(pair, (QUERY, KEY))}
-    for at, word in enumerate(words):
-        axis.text(
-            at,
-            -0.04 * reach,
-            word,
-            rotation=90,
-            ha="center",
-            va="top",
-            fontsize=8.5,
-            color=as_text(colours.get(at, OUTPUT)),
-            weight="bold" if at in colours else "normal",
-        )
-    axis.set(xlim=(-0.7, len(words) - 0.3), ylim=(-0.42 * reach, 1.06 * reach))
-    axis.axis("off")
-
-
-def _arc(axis, row: int, column: int, colour: str, weight: float, width: float) -> None:
-    middle, across = (row + column) / 2, abs(row - column)
-    arc = Arc((middle, 0), across, 2 * across**0.5, theta1=0, theta2=180, color=colour, lw=width, alpha=weight)
-    axis.add_patch(arc)  # as high as the root of its width: long ones fit in, and short ones can be seen
-    if colour == WEIGHT:
-        axis.plot(column, 0, "o", ms=4.5, color=KEY, mec="white", mew=0.5, zorder=3)
-
-
-TOLD = (
-    "Ada Stone meets Leo Hill . Leo Hill sees two dogs ( old ) that hop left left right left right right right left "
-    "again left left right left right right right left . so say Ada Stone and Leo Hill"
-)
-
-
-@torch.no_grad()
-def attention_maps(model: nn.Module, words: list[str]) -> list[Tensor]:
-    """The attention weights (h, n, n) of every layer on <end> and these words."""
-    tokens = torch.tensor([[grammar.END, *(grammar.NUMBER[word] for word in words)]])
-    inputs: list[Tensor] = []
-    hooks = [
-        block.attention.register_forward_pre_hook(lambda _, args: inputs.append(args[0])) for block in model.blocks
-    ]
-    model(tokens)
-    for hook in hooks:
-        hook.remove()
-    where, n = torch.arange(tokens.shape[1]), tokens.shape[1]
-    later = torch.ones(n, n, dtype=torch.bool).triu(1)
-    maps = []
-    for block, x in zip(model.blocks, inputs):
-        layer = block.attention
-        q, k = (rotary_embedding(layer.heads(project(x)), where) for project in (layer.w_q, layer.w_k))
-        maps.append((q @ k.mT / layer.d_h**0.5).masked_fill(later, -torch.inf).softmax(-1)[0])
-    return maps
-
-
-def head_scores(model: nn.Module, count: int = 40, seed: int = 5) -> dict[str, Tensor]:
-    """For every head (layers, h), its mean weight on the places of `looks`, over `count` new stories."""
-    chance, total, seen = random.Random(seed), {}, {}
-    for _ in range(count):
-        words = grammar.story(chance)
-        maps = torch.stack(attention_maps(model, words))  # (layers, h, n, n)
-        for place, pairs in looks(words).items():
-            rows, columns = zip(*pairs)
-            total[place] = total.get(place, 0) + maps[:, :, rows, columns].sum(-1)
-            seen[place] = seen.get(place, 0) + len(pairs)
-    return {place: weights / seen[place] for place, weights in total.items()}
-
-
-def looks(words: list[str]) -> dict[str, list[tuple[int, int]]]:
-    """Who should look at whom: (row, column) of tokens, of which <end> is number 0 and word number i is token i + 1."""
-    tokens = list(enumerate(words, start=1))
-    names = [token for token, word in tokens if word in grammar.FIRST]
-    first = {name: words.index(words[name - 1]) + 1 for name in names}
-    again = [place for place, kind in enumerate(grammar.kinds(words)) if kind == "a step again"]
-    return {
-        "from a new surname at its first name": [(name + 1, name) for name in names if first[name] == name],
-        "from a first name at the surname it had": [(name, first[name] + 1) for name in names if first[name] != name],
-        "from “that” at one or two": [
-            (token, max(at for at, number in tokens[:token] if number in grammar.NOUNS))
-            for token, word in tokens
-            if word == "that"
-        ],
-        f"{grammar.DANCE} tokens back, at the step that comes next": [
-            (place, place - grammar.DANCE) for place in again
-        ],
-    }
