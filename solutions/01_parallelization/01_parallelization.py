@@ -150,7 +150,7 @@ check.rnn_encoder(rnn_encoder, points=2, cases=hidden.rnn_encoder)
 # Take a softmax of each row, then multiply by $V$.
 
 # %%
-plots.score_table(n=4, m=6)   # the numbers say when a score is asked for
+plots.score_table(n=3, m=4)
 
 # %% [markdown]
 # **Predict:** a loop over 64 tokens does what (b) does, one token at a time. How many times as many PyTorch calls does

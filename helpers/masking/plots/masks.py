@@ -15,7 +15,6 @@ __all__ = [
     "causal_grids",
     "causal_steps",
     "mask_zoo",
-    "masking_a_row",
     "padding_and_causal",
     "renormalising_error",
     "shifted_rows",
@@ -43,26 +42,6 @@ def _grid(axis, mask: Tensor, title: str) -> None:
     axis.set_xticks([])
     axis.set_yticks([])
     axis.set_title(title, fontsize=10)
-
-
-def masking_a_row(scores: Sequence[float], allowed: Sequence[bool]) -> None:
-    """One query's scores, the same with −∞, their exponentials and their shares: as bars, hidden keys in gray."""
-    scores, allowed = torch.tensor(scores), torch.tensor(allowed)
-    hidden = scores.masked_fill(~allowed, -torch.inf)
-    steps = {
-        "scores": scores,
-        "hidden keys at −∞": hidden,
-        "exp(score − max)": (hidden - hidden.max()).exp(),
-        "weights": hidden.softmax(0),
-    }
-    figure, axes = plt.subplots(1, 4, figsize=(10, 2.2))
-    for axis, (name, values), colour in zip(axes, steps.items(), (QUERY, QUERY, OUTPUT, WEIGHT), strict=True):
-        colours = [colour if keep else EDGE for keep in allowed.tolist()]
-        bars = axis.bar(range(len(values)), values.clamp_min(-3), color=colours)
-        axis.bar_label(bars, labels=[_brief(value) for value in values.tolist()], fontsize=9, padding=2)
-        axis.set(title=name, xticks=[], yticks=[], ylim=(-4.2, 4.2) if colour == QUERY else (0, 1.25))
-        axis.axhline(0, color=OUTPUT, lw=0.6)
-    show()
 
 
 def _brief(value: float) -> str:

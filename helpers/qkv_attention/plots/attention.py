@@ -17,22 +17,8 @@ __all__ = [
     "query_among_keys",
     "score_maps",
     "score_spread",
-    "softmax_steps",
     "two_explanations",
 ]
-
-
-def softmax_steps(scores: Sequence[float]) -> None:
-    """Scores → exponentials → shares of 1, as three rows of bars."""
-    scores = torch.tensor(scores, dtype=torch.float64)
-    steps = {"scores": scores, "exp(score − max)": torch.exp(scores - scores.max()), "softmax": scores.softmax(0)}
-    figure, axes = plt.subplots(1, 3, figsize=(9, 2.3))
-    for axis, (name, values), colour in zip(axes, steps.items(), (QUERY, OUTPUT, WEIGHT), strict=True):
-        bars = axis.bar(range(len(values)), values, color=colour)
-        axis.bar_label(bars, labels=[f"{value:.3g}" for value in values.tolist()], fontsize=9)
-        axis.set(title=name, xticks=[])
-        axis.margins(y=0.2)
-    show()
 
 
 def query_among_keys(query: Sequence[float], keys: Sequence[Sequence[float]]) -> None:
