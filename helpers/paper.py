@@ -7,8 +7,8 @@ from html import escape
 
 SVG_SIZE = re.compile(rb'<svg [^>]*?width="(\d+)" height="(\d+)"')
 COLUMN = 768
-"""Pixels of the page that a picture has at most: a wider one is made smaller there, and its letters with it. Where there
-is less, as on a phone, it scrolls sideways."""
+"""Pixels that a page surely has for a picture: a wider one is made smaller there, and its letters with it. Where there
+are fewer, as on a phone, it scrolls sideways."""
 CLASS = "attention-paper"
 _DARK_PAGES = "[data-jp-theme-light=false] .vscode-dark .vscode-high-contrast [theme=dark] [data-theme=dark]".split()
 """JupyterLab and nbconvert, VS Code (two), Colab, the pages of `attn site`."""

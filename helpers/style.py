@@ -98,7 +98,7 @@ def show(described: str = "") -> None:
 def _one_size(figure: Figure) -> None:
     """Letters that neither shout nor whisper on the page, however wide the picture is."""
     figure.draw_without_rendering()  # before that an axis may have no numbers yet
-    points = 72 / figure.dpi * max(1.0, figure.get_figwidth() * figure.dpi / paper.COLUMN)  # to a pixel of the page
+    points = 0.72 * max(1.0, 100 * figure.get_figwidth() / paper.COLUMN)  # to a pixel of the page
     for text in figure.findobj(Text):
         text.set_fontsize(min(max(text.get_fontsize(), LETTERS[0] * points), LETTERS[1] * points))
 

@@ -28,7 +28,7 @@ def _film(scores: Tensor, allowed: Tensor) -> str:
         shown, more = now
         rows = _rows(scores + more * ~allowed, allowed)
         draw_rows(board, rows[:shown], names, (~allowed).tolist())
-        return _said(shown, more, allowed, *(row.values for row in rows))
+        return _said(shown, more, allowed, rows)
 
     described = (
         f"{len(scores)} scores as bars, {int((~allowed).sum())} of them hidden, step by step: hidden ones become −∞, "
@@ -48,7 +48,8 @@ def _rows(scores: Tensor, allowed: Tensor) -> list[Row]:
     ]
 
 
-def _said(shown: int, more: int, allowed: Tensor, scores: Tensor, hidden: Tensor, powers: Tensor, weights: Tensor) -> str:
+def _said(shown: int, more: int, allowed: Tensor, rows: list[Row]) -> str:
+    scores, hidden, powers, weights = (row.values for row in rows)
     listed = ", ".join(map(number, weights.tolist()))
     grey = " and ".join(map(number, scores[~allowed].tolist()))
     if more:

@@ -53,4 +53,3 @@ def _bar(board: Board, middle: float, half: float, value: float, unit: float, co
     else:
         board.arrow((middle, FLOOR), (middle, end), colour)
     board.text(middle, end + (-9 if value >= 0 else 9) / CELL[1], number(value), colour="black")
-

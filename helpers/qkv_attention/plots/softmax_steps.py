@@ -29,7 +29,7 @@ def _film(scores: Tensor) -> str:
         shown, constant = now
         rows = _rows(scores, constant)
         draw_rows(board, rows[:shown], names)
-        return _said(shown, constant, *(row.values for row in rows))
+        return _said(shown, constant, rows)
 
     described = (
         f"{len(scores)} scores as bars, step by step: the largest is taken off, exponentials, shares of 1. Then a "
@@ -50,7 +50,8 @@ def _rows(scores: Tensor, constant: int) -> list[Row]:
     ]
 
 
-def _said(shown: int, constant: int, scores: Tensor, less: Tensor, powers: Tensor, shares: Tensor) -> str:
+def _said(shown: int, constant: int, rows: list[Row]) -> str:
+    scores, _, powers, shares = (row.values for row in rows)
     before, after = (", ".join(map(number, values.tolist())) for values in (scores, shares))
     sum_ = number(powers.sum().item())
     if constant:
