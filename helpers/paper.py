@@ -6,6 +6,9 @@ import struct
 from html import escape
 
 SVG_SIZE = re.compile(rb'<svg [^>]*?width="(\d+)" height="(\d+)"')
+COLUMN = 768
+"""Pixels that a page surely has for a picture: a wider one is made smaller there, and its letters with it. Where there
+are fewer, as on a phone, it scrolls sideways."""
 CLASS = "attention-paper"
 _DARK_PAGES = "[data-jp-theme-light=false] .vscode-dark .vscode-high-contrast [theme=dark] [data-theme=dark]".split()
 """JupyterLab and nbconvert, VS Code (two), Colab, the pages of `attn site`."""
@@ -17,11 +20,11 @@ TURNED = (
 
 
 def image(picture: bytes, words: str, sharp: float) -> str:
-    """A PNG or SVG, never wider than its column. sharp: pixels of a PNG to one of the page."""
+    """A PNG or SVG, no wider than its column. sharp: pixels of a PNG to one of the page."""
     width, height = _size(picture, sharp)
     return (
         f'{TURNED}<img src="{address(picture)}" alt="{escape(words)}" width="{width}" height="{height}" '
-        f'class="{CLASS}" style="max-width:100%;height:auto;background:#ffffff">'
+        f'class="{CLASS}" style="max-width:max(100%,{COLUMN}px);height:auto;background:#ffffff">'
     )
 
 

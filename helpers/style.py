@@ -9,6 +9,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from . import paper
 from .palette import (
@@ -36,6 +37,8 @@ from .sections import section
 
 SHARP = 2
 """Pixels of a picture to one of the page."""
+LETTERS = 11.0, 13.5
+"""The smallest and the largest, in pixels of the page."""
 WAITING = "This picture needs your answer to"
 MASK = ListedColormap([MASKED, MAY_ATTEND])  # of a matrix of truth values: may attend?
 
@@ -87,8 +90,17 @@ def show(described: str = "") -> None:
 
     words = described or _SHOWS.get()
     for figure in map(plt.figure, plt.get_fignums()):
+        _one_size(figure)
         display({"text/html": paper.image(_png(figure), words, SHARP), "text/plain": words}, raw=True)
     plt.close("all")
+
+
+def _one_size(figure: Figure) -> None:
+    """Letters that neither shout nor whisper on the page, however wide the picture is."""
+    figure.draw_without_rendering()  # before that an axis may have no numbers yet
+    points = 0.72 * max(1.0, 100 * figure.get_figwidth() / paper.COLUMN)  # to a pixel of the page
+    for text in figure.findobj(Text):
+        text.set_fontsize(min(max(text.get_fontsize(), LETTERS[0] * points), LETTERS[1] * points))
 
 
 def _png(figure: Figure) -> bytes:

@@ -44,9 +44,9 @@ setup()
 # that it runs slowly on the CPU, which is fine for learning. If you see an error instead, restart (*Runtime → Restart
 # session* on Colab, *Kernel → Restart Kernel* in JupyterLab) and run the cell again.
 #
-# Here is the way through the course: take the units in the order of their numbers, along the pale band. A blue arrow
-# says what a unit cannot do without. So you may take 07 before 05, once you have 04, and no unit waits for 01: its
-# question is the reason for all the others, and unit 10 comes back to it.
+# Here is the way through the course, and what you will make on it: take the units from top to bottom. The blue line
+# leads to a unit through all that it cannot do without. So you may take 07 before 05, once you have 04, and no unit
+# waits for 01: its question is the reason for all the others, and unit 10 comes back to it (the gray line).
 
 # %%
 plots.course_map()

@@ -150,7 +150,7 @@ check.rnn_encoder(rnn_encoder, points=2, cases=hidden.rnn_encoder)
 # Take a softmax of each row, then multiply by $V$.
 
 # %%
-plots.score_table(n=4, m=6)   # the numbers say when a score is asked for
+plots.score_table(n=3, m=4)
 
 # %% [markdown]
 # **Predict:** a loop over 64 tokens does what (b) does, one token at a time. How many times as many PyTorch calls does
@@ -704,7 +704,7 @@ plots.pipeline_film(devices=4, batches=4)
 # After $\lceil \log_2 n \rceil$ rounds all are done (Hillis & Steele, 1986).
 
 # %%
-plots.scan_rounds(n=8)   # a number says how many elements a cell covers; blue: complete
+plots.scan_rounds(n=8)   # a number: how many elements the cell covers now; blue: all; a dot: no change
 
 # %% [markdown]
 # The same for the running sums of 3, 1, 4, 1, 5, 9, 2, 6. Work out each round by hand before you press.

@@ -1007,8 +1007,7 @@ check.same_output_other_weights(same_output_other_weights, points=2, cases=hidde
 ### END HIDDEN TESTS
 
 # %%
-torch.manual_seed(3)
-plots.two_explanations(same_output_other_weights, torch.softmax(torch.randn(8), dim=0), torch.randn(8, 3))
+plots.two_explanations(same_output_other_weights)   # of 50 random cases one in which the favorite changes
 
 # %% [markdown] nbgrader={"grade": false, "grade_id": "same_output_other_weights_why_question", "locked": true, "schema_version": 3, "solution": false}
 # ### What follows?  ●●○ · 5 min · 1 point

@@ -338,7 +338,7 @@ check.MultiHeadAttention(MultiHeadAttention, points=4, cases=hidden.MultiHeadAtt
 #
 # The dashed line in the picture, $\tfrac{7}{16}\ln 2 = 0.30$, is the best that one head can do here: one answer always
 # right, the other a toss-up between the two tokens in the 7 of 8 cases in which they differ. (Why no better? That is
-# the question below.)
+# the question below.) In the maps rings mark the two tokens that each position must name.
 #
 # **Predict:** how many heads are needed to solve the task: 1, 2 or 4? And what will each of them have learned to look
 # at?

@@ -21,10 +21,11 @@ from helpers.film import LIMIT
 from helpers.flash_attention import traffic
 from helpers.flash_attention.plots import backward_film, tile_size_film, tile_walk
 from helpers.kv_cache.plots import chunk_film, page_film
+from helpers.masking.plots import masking_a_row
 from helpers.measuring.devices import A100
-from helpers.parallelization.plots import pipeline_film, scan_film
+from helpers.parallelization.plots import pipeline_film, scan_film, score_table
 from helpers.parallelization.schedules import pipeline_steps
-from helpers.qkv_attention.plots import saturation, turning
+from helpers.qkv_attention.plots import saturation, softmax_steps, turning
 from helpers.worked_example import HEADS, X
 
 matplotlib.use("Agg")
@@ -48,6 +49,7 @@ def _under_the_roof(dtype: torch.dtype) -> str:
 @pytest.mark.parametrize(
     "make",
     [
+        lambda: score_table._film(2, 3),
         scan_film._film,
         lambda: pipeline_film._film(3, 2),
         chunk_film._film,
@@ -66,6 +68,27 @@ def test_films_are_small_crisp_and_legible_and_every_frame_has_a_sentence(make):
     html = make()
     assert len(html) < LIMIT and '""' not in html.split("captions = ")[1].split("pause")[0]
     assert "image/png" not in html and all(float(size) >= 11 for size in re.findall(r'font-size=\\"([\d.]+)', html))
+
+
+def test_a_loop_takes_a_tick_for_every_score_and_a_product_one():
+    html = score_table._film(3, 4)
+    assert html.count("12 scores in 1 tick\\u003c") == 12 and "12 scores, 12 ticks against 1." in html
+
+
+def test_a_constant_changes_the_scores_and_no_share():
+    scores = torch.tensor([2.0, 1.0, 0.0, -1.0])
+    html = softmax_steps._film(scores)
+    assert len(html) < LIMIT
+    for constant in softmax_steps.CONSTANTS:
+        shares = ", ".join(map(number, (scores + constant).softmax(0).tolist()))
+        assert f"{constant} more for all scores: {number(2 + constant)}, " in html and f"stay {shares}." in html
+
+
+def test_hidden_keys_get_nothing_however_high_their_scores():
+    html = masking_a_row._film(torch.tensor([2.0, 1.0, 3.0, 0.0]), torch.tensor([True, True, False, True]))
+    weights = torch.tensor([2.0, 1.0, 0.0]).softmax(0).tolist()
+    listed = ", ".join(map(number, [*weights[:2], 0.0, weights[2]]))
+    assert len(html) < LIMIT and html.count(f"the weights stay {listed}.") == len(masking_a_row.MORE)
 
 
 def test_the_last_round_of_the_scan_holds_the_running_sums():

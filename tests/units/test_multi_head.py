@@ -103,7 +103,6 @@ def test_induction_completes_a_pattern_it_was_not_made_for():
 
 PICTURES = [
     lambda: plots.heads_cut(n=3, d=6, h=2),
-    lambda: plots.head_maps(torch.rand(2, 3, 3), ["a", "b"], "xyz"),
     lambda: plots.heads_learned({"1": [2.0, 1.0]}, 1.0, {"1": torch.rand(1, 4, 4), "2": torch.rand(2, 4, 4)}),
     lambda: plots.parts_add_up(multi_head.heads_as_sum, [3.0, 1.0], [[1.0, 0.0], [1.0, 2.0]]),
     lambda: plots.cost_over_heads(multi_head.head_parameters, multi_head.head_flops, 10, 8, [1, 2, 4]),

@@ -7,19 +7,11 @@ import torch
 from matplotlib.colors import ListedColormap, to_hex
 from torch import Tensor
 
-from helpers.style import EDGE, KEY, MASK, MASKED, OUTPUT, QUERY, VALUE, WEIGHT, as_text, ink, show, waits_for
+from helpers.style import KEY, MASK, MASKED, OUTPUT, QUERY, VALUE, as_text, ink, show, waits_for
 
 from ..masks import causal_mask
 
-__all__ = [
-    "causal_grids",
-    "causal_steps",
-    "mask_zoo",
-    "masking_a_row",
-    "padding_and_causal",
-    "renormalising_error",
-    "shifted_rows",
-]
+__all__ = ["causal_grids", "causal_steps", "mask_zoo", "padding_and_causal", "renormalising_error", "shifted_rows"]
 
 
 def causal_grids(sizes: dict[str, tuple[int, int]], labels: Sequence[str], size: float = 2.0) -> None:
@@ -43,26 +35,6 @@ def _grid(axis, mask: Tensor, title: str) -> None:
     axis.set_xticks([])
     axis.set_yticks([])
     axis.set_title(title, fontsize=10)
-
-
-def masking_a_row(scores: Sequence[float], allowed: Sequence[bool]) -> None:
-    """One query's scores, the same with −∞, their exponentials and their shares: as bars, hidden keys in gray."""
-    scores, allowed = torch.tensor(scores), torch.tensor(allowed)
-    hidden = scores.masked_fill(~allowed, -torch.inf)
-    steps = {
-        "scores": scores,
-        "hidden keys at −∞": hidden,
-        "exp(score − max)": (hidden - hidden.max()).exp(),
-        "weights": hidden.softmax(0),
-    }
-    figure, axes = plt.subplots(1, 4, figsize=(10, 2.2))
-    for axis, (name, values), colour in zip(axes, steps.items(), (QUERY, QUERY, OUTPUT, WEIGHT), strict=True):
-        colours = [colour if keep else EDGE for keep in allowed.tolist()]
-        bars = axis.bar(range(len(values)), values.clamp_min(-3), color=colours)
-        axis.bar_label(bars, labels=[_brief(value) for value in values.tolist()], fontsize=9, padding=2)
-        axis.set(title=name, xticks=[], yticks=[], ylim=(-4.2, 4.2) if colour == QUERY else (0, 1.25))
-        axis.axhline(0, color=OUTPUT, lw=0.6)
-    show()
 
 
 def _brief(value: float) -> str:
@@ -104,33 +76,29 @@ def renormalising_error(
 
 @waits_for("causal_attention")
 def causal_steps(attention: Callable, words: Sequence[str], d: int = 8, seed: int = 1) -> None:
-    """Results of causal attention on random queries, keys and values: scores, weights, outputs, each to scale."""
+    """Results of causal attention on random queries, keys and values: scores, weights and outputs."""
     generator = torch.Generator().manual_seed(seed)
     q, k, v = (1.5 * torch.randn(len(words), d, generator=generator) for _ in range(3))
     results = [torch.as_tensor(result) for result in attention(q, k, v[:, :3])]
     hidden = results[0] == -torch.inf
-    figure, axes = plt.subplots(1, 3, figsize=(11, 3.7), width_ratios=[1, 1, 0.56])
+    figure, axes = plt.subplots(1, 3, figsize=(9.5, 3.9), width_ratios=[1, 1, 0.5])
     looks = (
         ("scores", hidden, "RdBu", -4),
         ("weights: each row sums to 1", hidden, "Purples", 0),
         ("output: weights · V", torch.zeros_like(results[2], dtype=torch.bool), "RdBu", -4),
     )
-    for axis, result, (title, empty, colours, low) in zip(axes, results, looks, strict=True):
-        _scaled(axis, result, empty, title, cmap=colours, vmin=low, vmax=-low or 1)
-    for axis in axes[:2]:
-        axis.set_xticks(range(len(words)), words, fontsize=9)
-        axis.set_xlabel("key")
-    axes[2].set_xticks(range(3), range(3), fontsize=9)
-    axes[2].set_xlabel("feature")
-    for axis in axes:
-        axis.set_yticks(range(len(words)), words, fontsize=9)
+    for axis, result, (title, empty, colours, low), columns in zip(axes, results, looks, (words, words, "012")):
+        _filled(axis, result, empty, title, cmap=colours, vmin=low, vmax=-low or 1)
+        axis.set_xticks(range(len(columns)), columns)
+        axis.set_yticks(range(len(words)), words if axis is axes[0] else [""] * len(words))
         axis.tick_params(length=0)
+        axis.set_xlabel("feature" if axis is axes[2] else "key")
     axes[0].set_ylabel("query")
     show()
 
 
-def _scaled(axis, matrix: Tensor, hidden: Tensor, title: str, **scale) -> None:
-    """A matrix with its numbers and its color scale; hidden cells are gray, and say what stands in them."""
+def _filled(axis, matrix: Tensor, hidden: Tensor, title: str, **scale) -> None:
+    """A matrix with its numbers; hidden cells are gray, and say what stands in them."""
     axis.imshow(hidden.float(), cmap=ListedColormap(["white", MASKED]), vmin=0, vmax=1)
     image = axis.imshow(matrix.masked_fill(hidden, torch.nan), **scale)
     for i, j in torch.cartesian_prod(*map(torch.arange, matrix.shape)).tolist():
@@ -138,12 +106,8 @@ def _scaled(axis, matrix: Tensor, hidden: Tensor, title: str, **scale) -> None:
         ground = to_hex(image.cmap(image.norm(value))) if not empty else MASKED
         words = _brief(value) if empty else f"{round(value, 2) + 0.0:.2f}".replace("-", "−")
         axis.text(j, i, words, ha="center", va="center", fontsize=8, color=OUTPUT if empty else ink(ground))
-    axis.set_title(title, fontsize=10)
+    axis.set_title(title)
     axis.spines[:].set_visible(False)
-    ticks = [scale["vmin"], (scale["vmin"] + scale["vmax"]) / 2, scale["vmax"]]
-    bar = axis.figure.colorbar(image, ax=axis, shrink=0.75, ticks=ticks, aspect=16, pad=0.03)
-    bar.ax.tick_params(labelsize=8)
-    bar.outline.set_visible(False)
 
 
 @waits_for("padding_mask", "combine_masks")

@@ -7,9 +7,10 @@ import torch
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
+from helpers.labels import name_lines
 from helpers.style import KEY, OUTPUT, QUERY, VALUE, WEIGHT, as_text, heatmap, show, waits_for
 
-__all__ = ["cost_over_heads", "head_maps", "heads_cut", "heads_learned", "parts_add_up"]
+__all__ = ["cost_over_heads", "heads_cut", "heads_learned", "parts_add_up"]
 
 TOKENS = (QUERY, KEY, VALUE, WEIGHT)
 
@@ -49,31 +50,48 @@ def _cells(axis, block: list, x: float, name: str) -> None:
     axis.text(x + len(block[0]) / 2, -0.15, name, ha="center", va="bottom", fontsize=9, color=OUTPUT)
 
 
-def head_maps(weights: Tensor, names: Sequence[str], words: Sequence[str] = ()) -> None:
-    """What each head looks at: one map per head, one row per query, one column per key."""
-    figure, axes = plt.subplots(1, len(weights), figsize=(3.1 * len(weights), 3.1), squeeze=False)
-    for axis, head, name in zip(axes[0], weights, names, strict=True):
-        heatmap(axis, head.detach(), name, rows="query" if axis is axes[0, 0] else "", columns="key", vmin=0, vmax=1)
-        if words:
-            axis.set_xticks(range(len(words)), words, rotation=90 if max(map(len, words)) > 2 else 0)
-            axis.set_yticks(range(len(words)), words)
-    show()
-
-
 def heads_learned(losses: dict[str, Sequence[float]], floor: float, maps: dict[str, Tensor]) -> None:
     """Loss curves of layers with different numbers of heads, and below them what each head has learned to look at."""
-    figure, axis = plt.subplots(figsize=(9.3, 2.6))
+    heads = {
+        f"{name}: head {i}" if len(weights) > 1 else name: head
+        for name, weights in maps.items()
+        for i, head in enumerate(weights.detach())
+    }
+    figure = plt.figure(figsize=(7.6, 5.6), layout="constrained")
+    above, below = figure.subfigures(2, 1, height_ratios=[1, 1.1])
+    _losses(above.subplots(), losses, floor)
+    for axis, (name, weights) in zip(below.subplots(1, len(heads), squeeze=False)[0], heads.items(), strict=True):
+        _asked(axis, weights, name)
+    ends = ", ".join(f"{name} {values[-1]:.2g}" for name, values in losses.items())
+    shares = "; ".join(f"{name}, {_share(weights)}" for name, weights in heads.items())
+    show(f"Losses after training: {ends}. Weight on the first place and on the one before: {shares}.")
+
+
+def _losses(axis, losses: dict[str, Sequence[float]], floor: float) -> None:
+    ends = []
     for (name, values), colour in zip(losses.items(), (KEY, QUERY, VALUE), strict=False):
-        axis.plot(values, color=colour, label=name)
-    axis.axhline(floor, color=OUTPUT, ls="--", label="the best that\none head can do")
-    axis.set(xlabel="training step", ylabel="loss", ylim=(0, None), title="same task, same number of parameters")
-    axis.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
-    show()
-    heads = [head for weights in maps.values() for head in weights]
-    names = [
-        f"{name}: head {i}" if len(weights) > 1 else name for name, weights in maps.items() for i in range(len(weights))
-    ]
-    head_maps(torch.stack(heads), names)
+        axis.plot(values, color=colour)
+        ends.append((name, values[-1], colour))
+    axis.axhline(floor, color=OUTPUT, ls="--")
+    axis.set(xlabel="training step", ylabel="loss", xlim=(0, len(values) - 1), ylim=(0, None))
+    axis.set_title("same task, same number of parameters")
+    name_lines(axis, len(values) - 1, [*ends, ("the best of one head", floor, OUTPUT)], apart=0.12)
+
+
+def _asked(axis, weights: Tensor, name: str) -> None:
+    """What a head looks at; a ring where an answer stands: at the first place and at the one before."""
+    n = len(weights)
+    heatmap(axis, weights, name, rows="place that asks", columns="place looked at", vmin=0, vmax=1)
+    for row in range(2, n):
+        axis.plot([0, row - 1], [row, row], "o", ms=11, mfc="none", mec=KEY, mew=1.6)
+    axis.set_xticks(range(n), range(1, n + 1))
+    axis.set_yticks(range(n), range(1, n + 1))
+    axis.tick_params(length=0)
+
+
+def _share(weights: Tensor) -> str:
+    """How much of the weight lies in each of the two rings, on average."""
+    return f"{weights[2:, 0].mean():.2f} and {weights.diagonal(-1)[1:].mean():.2f}"
 
 
 @waits_for("heads_as_sum")

@@ -14,26 +14,7 @@ from helpers.environment import device, device_name
 from helpers.measuring.timing import seconds
 from helpers.style import FAINT_QUERY, KEY, QUERY, as_text, show, waits_for
 
-__all__ = ["score_table", "time_over_length", "worker_pool"]
-
-
-def score_table(n: int, m: int) -> None:
-    """The n × m scores: a loop fills the row of one token, number by number; a matrix product makes all at once."""
-    figure, axes = plt.subplots(1, 2, figsize=(8.5, 2.6))
-    row = torch.full((n, m), float("nan"))
-    row[1] = torch.arange(1, m + 1)
-    for axis, table, title in zip(
-        axes, (row, torch.ones(n, m)), ("token 2, a loop over the keys", "all tokens, one product"), strict=True
-    ):
-        axis.imshow(table.isnan().logical_not().float(), cmap="Blues", vmin=0, vmax=2.5)
-        for i, j in table.isnan().logical_not().nonzero().tolist():
-            axis.text(j, i, int(table[i, j]), ha="center", va="center")
-        axis.set(title=title, xlabel="key", ylabel="token")
-        axis.set_xticks([x - 0.5 for x in range(m + 1)], [])
-        axis.set_yticks([y - 0.5 for y in range(n + 1)], [])
-        axis.grid(color="white", lw=2)
-        axis.tick_params(length=0)
-    show()
+__all__ = ["time_over_length", "worker_pool"]
 
 
 @waits_for("rnn_encoder", "attention_one_token")

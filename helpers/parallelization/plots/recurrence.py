@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from helpers.measuring.timing import seconds
-from helpers.style import KEY, MASKED, OUTPUT, QUERY, as_text, show, waits_for
+from helpers.style import EDGE, KEY, MASKED, OUTPUT, QUERY, as_text, show, waits_for
 
 __all__ = ["composed_steps", "scan_race", "scan_rounds"]
 
@@ -32,10 +32,13 @@ def scan_rounds(n: int = 8) -> None:
 
 
 def _rounds(axis, covered: list[list[int]], pairs: Callable[[int], list[tuple[int, int]]], title: str) -> None:
-    """A row a round; the number in a cell says how many elements it covers; lines show which cells were combined."""
+    """A row per round. Where a cell changes: how many elements it covers, and lines from those that were combined."""
     n = len(covered[0])
     for step, row in enumerate(covered):
         for i, count in enumerate(row):
+            if step and count == covered[step - 1][i]:  # it waits, or it is done
+                axis.plot(i, -step, "o", ms=3, color=EDGE, zorder=1)
+                continue
             complete = count == i + 1
             axis.text(
                 i,

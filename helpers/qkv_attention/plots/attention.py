@@ -17,22 +17,7 @@ __all__ = [
     "query_among_keys",
     "score_maps",
     "score_spread",
-    "softmax_steps",
-    "two_explanations",
 ]
-
-
-def softmax_steps(scores: Sequence[float]) -> None:
-    """Scores → exponentials → shares of 1, as three rows of bars."""
-    scores = torch.tensor(scores, dtype=torch.float64)
-    steps = {"scores": scores, "exp(score − max)": torch.exp(scores - scores.max()), "softmax": scores.softmax(0)}
-    figure, axes = plt.subplots(1, 3, figsize=(9, 2.3))
-    for axis, (name, values), colour in zip(axes, steps.items(), (QUERY, OUTPUT, WEIGHT), strict=True):
-        bars = axis.bar(range(len(values)), values, color=colour)
-        axis.bar_label(bars, labels=[f"{value:.3g}" for value in values.tolist()], fontsize=9)
-        axis.set(title=name, xticks=[])
-        axis.margins(y=0.2)
-    show()
 
 
 def query_among_keys(query: Sequence[float], keys: Sequence[Sequence[float]]) -> None:
@@ -63,7 +48,7 @@ def _query_and_weights(plane, bars, query: Tensor, keys: Tensor, reach: float) -
     plane.grid(alpha=0.25)
     scores = (keys @ query).tolist()
     names = [f"$k_{index}$, score {score:.1f}" for index, score in enumerate(scores, start=1)]
-    drawn = bars.barh(names, torch.tensor(scores).softmax(0), color=WEIGHT)
+    drawn = bars.barh(names, torch.tensor(scores).softmax(0), height=0.5, color=WEIGHT)
     bars.bar_label(drawn, fmt=" %.2f")
     bars.set(xlim=(0, 1.15), title="attention weights: they sum to 1", xticks=[0, 0.5, 1])
     bars.title.set_fontsize(9.5)
@@ -200,22 +185,22 @@ def _spread_of(axis, width: int, scores: Tensor, level: int) -> None:
 
 @waits_for("softmax_jacobian")
 def jacobians(jacobian: Callable[[Tensor], Tensor], inputs: dict[str, Sequence[float]]) -> None:
-    """The Jacobian of the softmax at several points, on one color scale."""
+    """The Jacobian of the softmax at several points, on one color scale; numbers that aren't 0.00."""
     matrices = {name: jacobian(torch.tensor(z, dtype=torch.float64)) for name, z in inputs.items()}
-    figure, axes = plt.subplots(1, len(matrices), figsize=(3.4 * len(matrices), 3.1))
+    figure, axes = plt.subplots(1, len(matrices), figsize=(2.5 * len(matrices), 2.9), layout="constrained")
     for axis, (name, matrix) in zip(axes, matrices.items(), strict=True):
-        heatmap(
-            axis,
-            matrix,
-            f"{name}\nlargest entry {matrix.abs().max():.1g}",
-            rows="output i",
-            columns="input j",
-            numbers=True,
-            cmap="RdBu",
-            vmin=-0.25,
-            vmax=0.25,
-        )
-    show()
+        title = name.replace(": ", "\n") + f"\nlargest entry {_power(matrix.abs().max().item())}"
+        heatmap(axis, matrix, title, columns="score j", cmap="RdBu", vmin=-0.25, vmax=0.25)
+        seen = matrix.abs().ge(0.005).nonzero().tolist()
+        if not seen:
+            axis.text(0.5, 0.5, "none reaches 0.005", ha="center", va="center", transform=axis.transAxes, color=OUTPUT)
+        for i, j in seen:
+            value = matrix[i, j].item()
+            colour = "white" if abs(value) > 0.15 else "black"
+            axis.text(j, i, f"{value:.2f}".replace("-", "−"), ha="center", va="center", fontsize=8, color=colour)
+    axes[0].set_ylabel("share i")
+    largest = "; ".join(f"{name}, {matrix.abs().max():.1g}" for name, matrix in matrices.items())
+    show(f"Maps of how much each share moves with each score, and their largest entries. {largest}.")
 
 
 @waits_for("scaled_dot_product_attention", "permutation_equivariance")
@@ -243,18 +228,3 @@ def _power(x: float) -> str:
     """12, 0.3 or 3 · 10⁻⁷."""
     digit, power = f"{x:.0e}".split("e")
     return f"{x:.2g}" if x >= 0.01 else f"{digit} · $10^{{{int(power)}}}$"
-
-
-@waits_for("same_output_other_weights")
-def two_explanations(other: Callable[[Tensor, Tensor], Tensor], weights: Tensor, values: Tensor) -> None:
-    """Two sets of attention weights as bars, and the one output that both give."""
-    found = other(weights, values)
-    figure, (bars, outputs) = plt.subplots(1, 2, figsize=(9, 2.6), width_ratios=[2, 1])
-    place = torch.arange(len(weights))
-    bars.bar(place - 0.2, weights, 0.4, color=WEIGHT, label="given")
-    bars.bar(place + 0.2, found, 0.4, color=KEY, label="yours")
-    bars.set(title="attention weights", xlabel="key", xticks=place.tolist())
-    bars.legend(frameon=False)
-    heatmap(outputs, torch.stack([weights @ values, found @ values]), "the outputs", numbers=True, cmap="Greens")
-    outputs.set_yticks([0, 1], ["given", "yours"])
-    show()

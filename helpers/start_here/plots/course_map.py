@@ -1,18 +1,15 @@
-"""The way through the course: its units, what each needs, and what it is worth.
+"""The way through the course, as a line of the subway: its units, what is made in each, and what each needs.
 `python -m helpers.start_here.plots.course_map FILE.svg` writes it."""
 
 import json
+import math
 import sys
-import textwrap
 from pathlib import Path
 
-import matplotlib
-import matplotlib.pyplot as plt
-from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
-from matplotlib.patches import FancyBboxPatch, Patch
-
-from helpers.style import EDGE, FAINT_QUERY, FAINT_WEIGHT, MASKED, OUTPUT, QUERY, show
+from helpers.board import CELL, Board
+from helpers.film import play
+from helpers.paper import image
+from helpers.style import EDGE, OUTPUT, QUERY, ink
 
 __all__ = ["course_map"]
 
@@ -32,77 +29,70 @@ NEEDS = {
 }
 COMES_BACK = {"10": "01"}
 """Unit → an earlier one that it doesn't need, and whose idea it takes up again."""
-PLACES = {
-    "00": (0, 1.5),
-    "01": (1, 2.9),
-    "02": (1, 1.5),
-    "03": (2, 1.5),
-    "04": (3, 1.5),
-    "05": (4, 0.5),
-    "07": (4, 2.2),
-    "06": (5, 0),
-    "08": (5, 1.1),
-    "09": (5, 2.2),
-    "10": (5, 3.3),
+TRACKS = dict(zip(NEEDS, (1, 0, 1, 1, 1, 2, 3, 1, 2, 2, 1), strict=True))
+"""The track on which a unit's station lies, from the left."""
+MAKES = {
+    "00": "your first green card",
+    "01": "a layer that waits, one that doesn't, and a scan",
+    "02": "attention, from the softmax up",
+    "03": "every kind of mask, and a detector of models that peek",
+    "04": "many heads, and a circuit that copies, set by hand",
+    "05": "a language model that tells stories",
+    "06": "a translator, and a map of what it looks at",
+    "07": "formulas that count what PyTorch counts",
+    "08": "a cache: the same text, sooner",
+    "09": "flash attention, with kernels of your own",
+    "10": "attention that costs less, and what it forgets",
 }
-KINDS = {
-    "start": (MASKED, "00 01"),
-    "attention": (FAINT_QUERY, "02 03 04 05 06"),
-    "what it costs, and how to pay less": (FAINT_WEIGHT, "07 08 09 10"),
-}
-WIDTH, HEIGHT = 0.8, 0.8
-NEEDED = {"arrowstyle": "-|>", "color": QUERY, "lw": 1.6}
-AGAIN = {"arrowstyle": "-|>", "color": OUTPUT, "lw": 1.4, "ls": (0, (4, 3))}
-WAY = {"color": EDGE, "alpha": 0.4, "lw": 11, "solid_capstyle": "round", "solid_joinstyle": "round"}
+ROW, ACROSS = 1.5, 0.9
+"""From station to station and from track to track, in cells."""
+LINE, AGAIN, STATION = 6.0, 2.0, 12.0
+"""How wide lines are, and a station's radius, in pixels."""
 
 
 def course_map() -> None:
-    """All units as boxes, a band through them in the recommended order, an arrow from each to those that need it."""
-    _draw()
+    """Show the map."""
     needs = "; ".join(f"unit {unit} needs {needs.replace(' ', ' and ')}" for unit, needs in NEEDS.items() if needs)
     again = "; ".join(f"unit {unit} takes up an idea of {earlier}" for unit, earlier in COMES_BACK.items())
-    show(
-        f"A map of the course. The recommended order is that of the numbers, 00 to 10. {needs[0].upper()}{needs[1:]}. "
-        f"{again[0].upper()}{again[1:]}, which no unit needs."
+    words = (
+        f"A map of the course, as a subway line with a station per unit, 00 to 10 from top to bottom: what you make in "
+        f"each, and its points. {needs[0].upper()}{needs[1:]}. {again[0].upper()}{again[1:]}, which no unit needs."
     )
+    play(image(_drawn().svg().encode(), words, sharp=1))
 
 
-def _draw() -> None:
+def _drawn() -> Board:
     units = json.loads(UNITS.read_text(encoding="utf-8"))
-    _, axis = plt.subplots(figsize=(10.5, 4.9), layout="none")
-    axis.set_position((0, 0, 1, 1))
-    axis.set(xlim=(-0.5, 5.5), ylim=(3.85, -0.55))
-    axis.axis("off")
-    axis.plot(*zip(*(PLACES[unit] for unit in sorted(PLACES))), zorder=0, **WAY)
-    for unit in NEEDS:
-        _box(axis, unit, units[unit]["title"], sum(one["points"] for one in units[unit]["graded"]))
-        for needed in _directly(unit):
-            _arrow(axis, needed, unit, NEEDED)
+    board = Board(13, ROW * len(NEEDS))
     for unit, earlier in COMES_BACK.items():
-        _arrow(axis, earlier, unit, AGAIN)
-    _legend(axis)
+        board.line(*_way(earlier, unit), colour=EDGE, width=AGAIN)
+    for unit in NEEDS:
+        for needed in _directly(unit):
+            board.line(*_way(needed, unit), colour=QUERY, width=LINE)
+    for unit in NEEDS:
+        _station(board, unit, units[unit]["title"], sum(one["points"] for one in units[unit]["graded"]))
+    return board
 
 
-def _legend(axis: Axes) -> None:
-    lines = {
-        "the recommended way: in the order of the numbers": Line2D([], [], **WAY),
-        "needs the unit where the arrow starts": Line2D([], [], color=QUERY, lw=1.6, marker=">", markevery=[1]),
-        "takes up an idea of that unit again": Line2D([], [], color=OUTPUT, lw=1.4, ls=(0, (4, 3))),
-    }
-    kinds = {kind: Patch(facecolor=colour, edgecolor=EDGE) for kind, (colour, _) in KINDS.items()}
-    shown = {**lines, **kinds}
-    axis.legend(
-        shown.values(),
-        shown.keys(),
-        loc="upper left",
-        bbox_to_anchor=(0.01, 0.99),
-        ncols=2,
-        frameon=False,
-        fontsize=9,
-        labelcolor=OUTPUT,
-        handlelength=2.6,
-        labelspacing=0.7,
-    )
+def _place(unit: str) -> tuple[float, float]:
+    return 0.6 + ACROSS * TRACKS[unit], ROW * (list(NEEDS).index(unit) + 0.5)
+
+
+def _way(source: str, target: str) -> list[tuple[float, float]]:
+    """Down the track of the one, and over to the other at the end."""
+    (x, top), (_, y) = _place(source), _place(target)
+    return [(x, top), (x, y - 0.9 * ROW), _place(target)]
+
+
+def _station(board: Board, unit: str, title: str, points: int) -> None:
+    (x, y), left = _place(unit), 0.6 + ACROSS * (max(TRACKS.values()) + 0.8)
+    turns = [math.tau * step / 24 for step in range(26)]
+    ring = [(x + STATION / 2 * math.cos(a) / CELL[0], y + STATION / 2 * math.sin(a) / CELL[1]) for a in turns]
+    board.line(*ring, colour=QUERY, width=STATION)  # as wide as far: a disk, above all that is drawn so far
+    board.text(x, y, unit, colour=ink(QUERY), bold=True)
+    board.text(left, y - 0.3, title, colour="black", ha="left", bold=True)
+    board.text(left, y + 0.3, MAKES[unit], colour=OUTPUT, ha="left")
+    board.text(board.size[0] - 0.2, y - 0.3, f"{points} points", colour=OUTPUT, ha="right")
 
 
 def _directly(unit: str) -> list[str]:
@@ -117,33 +107,10 @@ def _all(unit: str) -> set[str]:
     return direct.union(*map(_all, direct)) if direct else set()
 
 
-def _box(axis: Axes, unit: str, title: str, points: int) -> None:
-    x, y = PLACES[unit]
-    colour = next(colour for colour, members in KINDS.values() if unit in members.split())
-    corner = x - WIDTH / 2, y - HEIGHT / 2
-    axis.add_patch(
-        FancyBboxPatch(
-            corner, WIDTH, HEIGHT, boxstyle="round,pad=0,rounding_size=0.06", facecolor=colour, edgecolor=EDGE
-        )
-    )
-    axis.text(x, y - 0.25, unit, ha="center", va="center", fontsize=12, weight="bold")
-    axis.text(x, y + 0.03, textwrap.fill(title, 17), ha="center", va="center", fontsize=9)
-    axis.text(x, y + 0.31, f"{points} points", ha="center", va="center", fontsize=8, color=OUTPUT)
-
-
-def _arrow(axis: Axes, source: str, target: str, look: dict) -> None:
-    (x0, y0), (x1, y1) = PLACES[source], PLACES[target]
-    style = {"shrinkA": 1, "shrinkB": 1, **look}
-    axis.annotate("", (x1 - WIDTH / 2, y1), (x0 + WIDTH / 2, y0), arrowprops=style)
-
-
 def main(file: str) -> None:
-    """Write the map as SVG: the same bytes for the same course and the same matplotlib."""
-    with matplotlib.rc_context({"svg.hashsalt": "map", "svg.fonttype": "none", "font.family": "sans-serif"}):
-        _draw()
-        plt.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+    """Write the map as SVG: the same bytes for the same course."""
+    Path(file).write_text(_drawn().svg() + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    matplotlib.use("Agg")
     main(*sys.argv[1:])

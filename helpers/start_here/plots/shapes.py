@@ -32,7 +32,7 @@ def average_of_rows(weights: list[float], rows: list[list[float]]) -> None:
     axis.annotate("average", average.tolist(), xytext=(11, -4), textcoords="offset points", color=as_text(VALUE))
     axis.margins(0.3)
     axis.grid(alpha=0.3)
-    axis.set(title="rows as points, and their weighted average")
+    axis.set(xlabel="feature 0", ylabel="feature 1", title="rows as points, and their weighted average")
     show()
 
 
