@@ -141,9 +141,9 @@ plots.traffic_against_n(standard_traffic, tiled_traffic)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# The lines end flat: both ways grow like $n^2$, four times the bytes for twice the tokens, and tiles save a factor. A
-# chip twice as large doubles that factor; 16 kB save nothing. On an A100 the standard way waits for its memory, and the
-# tiles don't.
+# Parallel lines: both ways grow like $n^2$, four times the bytes for twice the tokens, and tiles save a factor. A chip
+# twice as large doubles that factor; 16 kB save nothing. On an A100 the standard way waits for its memory, and tiles
+# that fill the chip don't.
 # </details>
 #
 # **Move it.** Your functions, for tiles of 8 to 768 rows. Before you move the slider: at how many rows do tiles cost as

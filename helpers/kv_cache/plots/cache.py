@@ -7,6 +7,7 @@ import torch
 from matplotlib.patches import Patch, Rectangle
 from torch import Tensor
 
+from helpers.labels import name_lines
 from helpers.style import KEY, MASK, OUTPUT, QUERY, VALUE, WEIGHT, as_text, heatmap, show, waits_for
 
 __all__ = ["changed_outputs", "decoding_step", "ragged_masks", "repeated_work", "ring", "rounding_errors"]
@@ -83,16 +84,15 @@ def decoding_step(m: int, d: int) -> None:
 @waits_for("bidirectional_cannot_cache")
 def changed_outputs(change: Callable, layers: dict[str, Callable[[Tensor], Tensor]], x: Tensor) -> None:
     """How much the outputs of the old tokens change when one more comes, at every length."""
-    figure, axis = plt.subplots(figsize=(7, 2.4))
-    lengths = range(1, len(x))
+    figure, axis = plt.subplots(figsize=(8, 2.8))
+    lengths, ends = range(1, len(x)), []
     for (name, layer), colour in zip(layers.items(), (QUERY, KEY)):
-        changes = torch.tensor([float(change(layer, x[:n], x[n : n + 1])) for n in lengths])
-        axis.plot(lengths, changes.clamp_min(1e-9), "o-", color=colour, label=name)
-    axis.axhspan(1e-10, 2e-6, color=OUTPUT, alpha=0.12, lw=0)
-    axis.text(1, 1.2e-6, "rounding of float32", va="top", fontsize=8, color=OUTPUT)
-    axis.set(yscale="log", xlabel="old tokens", ylabel="largest change", ylim=(5e-10, 10), xticks=list(lengths))
-    axis.legend(frameon=False, loc=(0.75, 0.5))
-    show()
+        changes = [float(change(layer, x[:n], x[n : n + 1])) for n in lengths]
+        axis.plot(lengths, changes, "o-", color=colour)
+        ends.append((f"{name}: {min(changes):.2g} to {max(changes):.2g}", changes[-1], colour))
+    axis.set(xlabel="old tokens", ylabel="largest change of\nan old output", xticks=list(lengths))
+    name_lines(axis, lengths[-1], ends, apart=0.12, size=9.5)
+    show(f"The largest change over the number of old tokens, {lengths[0]} to {lengths[-1]}. {'; '.join(end[0] for end in ends)}.")
 
 
 def ring(window: int, n: int) -> None:
