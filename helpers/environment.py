@@ -19,6 +19,7 @@ def setup(seed: int = 0) -> None:
     """Seed PyTorch, make plots readable, print a line about this machine, and one for each package that is too old."""
     torch.manual_seed(seed)
     _plot_style()
+    warnings.filterwarnings("ignore", "IProgress not found")  # without ipywidgets progress bars are text
     print(f"Python {platform.python_version()}, torch {torch.__version__} on {device_name()}. {triton_mode()} Ready.")
     for line in too_old():
         print(line)

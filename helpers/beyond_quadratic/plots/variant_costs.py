@@ -105,7 +105,7 @@ def _fate(kind: str, name: str) -> str:
 
 @waits_for("cost_of_all")
 def formulas_and_counts(formulas: dict[str, Callable[[], int]], n: int, **sizes: int) -> None:
-    """The student's formulas at one set of sizes, beside full attention; a line says whether PyTorch counts the same."""
+    """The student's formulas at one set of sizes, beside full attention; lines say whether PyTorch counts the same."""
     flops = {"full": 4 * n * n * sizes["d"]} | {name: formula() for name, formula in formulas.items()}
     calls = _calls(OURS, n, **sizes)
     off = {name: counted for name in formulas if (counted := observe(calls[name]).flops) != flops[name]}

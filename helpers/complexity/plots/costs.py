@@ -160,7 +160,7 @@ def attention_share(model_flops: Callable, models: dict[str, tuple[int, int, int
 
 @waits_for("model_flops")
 def model_counts(model_flops: Callable, counted: dict[tuple[int, ...], int], parameters: Sequence[int]) -> None:
-    """Training FLOPs of several small models: whether your formula is the count, and how much the rule of thumb finds."""
+    """Training FLOPs of several small models: is your formula the count, and how much does the rule of thumb find?"""
     names = [f"n = {n}\nL = {layers}, d = {d}" for _, n, layers, d, *_ in counted]
     off = {name: model_flops(*sizes) / flops - 1 for name, (sizes, flops) in zip(names, counted.items(), strict=True)}
     thumb = [600 * p * b * n / flops for p, ((b, n, *_), flops) in zip(parameters, counted.items(), strict=True)]

@@ -96,7 +96,7 @@ def backward_memory(attention: Callable, lengths: Sequence[int], d: int = 32) ->
         inputs = _heads(n, d, requires_grad=True)
         for name, way in zip(kept, (scaled_dot_product_attention, attention)):
             kept[name].append(_with_gradients(way, inputs).saved)
-            peaks[name].append(peak_bytes(lambda way=way: torch.autograd.grad(way(*inputs).sum(), inputs)) / 2**20)
+            peaks[name].append(peak_bytes(functools.partial(_both_passes, way, inputs)) / 2**20)
     figure, axes = plt.subplots(1, 2, figsize=(11.5, 3.6))
     _growing(axes[0], "numbers kept from forward for backward", lengths, kept)
     _growing(axes[1], "peak memory of both beyond the inputs: MB", lengths, peaks)
@@ -117,6 +117,10 @@ def _print_gaps(attention: Callable) -> None:
     pairs = zip(*(_with_gradients(way, inputs).gradients for way in (attention, scaled_dot_product_attention)))
     gaps = [(ours - plain).abs().max().item() for ours, plain in pairs]
     print("Your gradients differ from PyTorch's by at most {:.0e} (dQ), {:.0e} (dK) and {:.0e} (dV).".format(*gaps))
+
+
+def _both_passes(attention: Callable, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    return torch.autograd.grad(attention(*inputs).sum(), inputs)
 
 
 def _with_gradients(function: Callable, inputs: Sequence[Tensor]) -> Observation:

@@ -52,7 +52,10 @@ def _times(axis, ways: dict[str, int], flops: int) -> list[str]:
     """A pair of bars for each way: the longer one sets the pace."""
     moving = [1e3 * count / A100.bandwidth for count in ways.values()]
     computing = 1e3 * flops / A100.peak
-    for shift, times, colour, label in ((-0.2, moving, KEY, "moving"), (0.2, [computing] * len(ways), QUERY, "computing")):
+    for shift, times, colour, label in (
+        (-0.2, moving, KEY, "moving"),
+        (0.2, [computing] * len(ways), QUERY, "computing"),
+    ):
         bars = axis.barh([row + shift for row in range(len(ways))], times, 0.38, color=colour, label=label)
         axis.bar_label(bars, [f"{time:.2f}" for time in times], padding=3)
     axis.set_yticks(range(len(ways)), ways)
