@@ -8,7 +8,8 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Int
 from torch import Generator, Tensor
-from tqdm.auto import tqdm
+
+from helpers.waiting import waiting
 
 from . import tasks
 from .decoding import greedy_decode, steps_of
@@ -81,7 +82,7 @@ def accuracy(model: EncoderDecoder, source: Tensor, target: Tensor) -> float:
 def watched(trained: Trained, batches: Callable[[], tuple[Tensor, Tensor]], steps: int, every: int) -> Trained:
     """Trains under a progress bar, and looks at the held-out pairs every so many steps."""
     losses = train(trained.model, (batches() for _ in range(steps)), steps)
-    for step, loss in enumerate(tqdm(losses, total=steps, desc="training"), start=1):
+    for step, loss in enumerate(waiting(losses, steps, "training"), start=1):
         trained.losses.append(loss)
         if step % every == 0 or step == steps:
             trained.matches.append((step, accuracy(trained.model, *trained.held_out)))

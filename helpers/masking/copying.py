@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from tqdm.auto import tqdm
+
+from helpers.waiting import waiting
 
 DETERMINERS, ADJECTIVES = ("the", "a"), ("old", "small", "happy", "quiet")
 NOUNS, VERBS = ("cat", "dog", "bird", "fox", "girl", "poet"), ("sees", "follows", "hears", "likes", "paints")
@@ -93,7 +94,7 @@ def train(causal: bool, steps: int = 300, size: int = 32, seed: int = 0) -> Trai
     chance, trained = random.Random(seed), Trained(TinyTransformer(causal), [])
     optimiser = torch.optim.AdamW(trained.model.parameters(), lr=5e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 1e-2, total_steps=steps)
-    for _ in tqdm(range(steps), desc="with mask" if causal else "without mask"):
+    for _ in waiting(range(steps), steps, "with mask" if causal else "without mask"):
         inputs, targets = batch(size, chance)
         loss = F.cross_entropy(trained.model(inputs)[0].flatten(0, 1), targets.flatten())
         optimiser.zero_grad()

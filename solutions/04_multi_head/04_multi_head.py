@@ -347,7 +347,7 @@ check.MultiHeadAttention(MultiHeadAttention, points=4, cases=hidden.MultiHeadAtt
 guess_heads_needed = None  # 1, 2 or 4
 
 # %%
-from tqdm.auto import tqdm
+from helpers.waiting import waiting
 
 
 def train_two_answers(h, n=8, kinds=8, d=32, steps=200, lr=0.01):
@@ -358,7 +358,7 @@ def train_two_answers(h, n=8, kinds=8, d=32, steps=200, lr=0.01):
     parameters = [p for part in (embed, place, layer, read) for p in part.parameters()]
     optimizer = torch.optim.Adam(parameters, lr)
     losses = []
-    for _ in tqdm(range(steps), desc=f"heads: {h}"):
+    for _ in waiting(range(steps), steps, f"heads: {h}"):
         tokens = torch.randint(kinds, (32, n))
         first, previous = tokens[:, :1].expand(-1, n - 2), tokens[:, 1:-1]  # asked for at 2 … n − 1
         places = place.weight.expand(32, n, d)

@@ -989,8 +989,8 @@ guess_first_loss = None  # a number
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# $\ln 57 = 4.0$, if it gives all tokens the same probability. A new model starts higher, at 6.2 (above the edge of the
-# picture): it knows nothing, but doesn't say so. Head and embedding are one table, so the token that it has just read
+# $\ln 57 = 4.0$, if it gives all tokens the same probability. A new model starts higher, at 6.2: it knows
+# nothing, but doesn't say so. Head and embedding are one table, so the token that it has just read
 # looks most likely to come again.
 # </details>
 #

@@ -141,9 +141,9 @@ plots.traffic_against_n(standard_traffic, tiled_traffic)
 # %% [markdown]
 # <details><summary>What you should see</summary>
 #
-# The lines end flat: both ways grow like $n^2$, four times the bytes for twice the tokens, and tiles save a factor. A
-# chip twice as large doubles that factor; 16 kB save nothing. On an A100 the standard way waits for its memory, and the
-# tiles don't.
+# Parallel lines: both ways grow like $n^2$, four times the bytes for twice the tokens, and tiles save a factor. A chip
+# twice as large doubles that factor; 16 kB save nothing. On an A100 the standard way waits for its memory, and tiles
+# that fill the chip don't.
 # </details>
 #
 # **Move it.** Your functions, for tiles of 8 to 768 rows. Before you move the slider: at how many rows do tiles cost as
@@ -813,11 +813,12 @@ check.flash_attention_backward(flash_attention_backward, flash_attention, points
 ### END HIDDEN TESTS
 
 # %% [markdown]
-# **See it.** Every dot is one entry of a gradient. In float64 only rounding is left between the two.
+# **Measure it.** The same gradients, for what price? Counted on both ways: the numbers that forward keeps for backward,
+# and the memory at the worst moment of both.
 
 # %%
 torch.manual_seed(0)
-plots.gradients_agree(flash_attention)
+plots.backward_memory(flash_attention, lengths=[128, 256, 512, 1024])
 
 # %% [markdown]
 # <details><summary>How many products?</summary>
@@ -1134,7 +1135,8 @@ check.triton_forward(triton_forward, points=5, cases=hidden.triton_forward)
 # %% [markdown]
 # **Measure it.** On a GPU the same source is compiled, and the dashed line is the speed of bare matrix products on your
 # device. **Predict** whether large tiles or small ones come closer. Without a GPU the programs are simulated one after
-# the other. Their time would say nothing, so the picture shows how exact your kernel is.
+# the other. Their time would say nothing, but every load and store can be counted: **predict** what tiles twice as high
+# save.
 
 # %%
 torch.manual_seed(0)

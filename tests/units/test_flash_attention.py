@@ -37,7 +37,7 @@ def no_window(monkeypatch):
         lambda: plots.kernel_tiles(n=13, m=19, block=8),
         lambda: plots.largest_tensor(flash.flash_attention_forward, [16, 32, 64], d=4, block=8),
         lambda: plots.causal_saving(flash.flash_attention_forward, n=24, d=4, sides=(1, 2, 3)),
-        lambda: plots.gradients_agree(flash.flash_attention, n=7, m=9, d=4),
+        lambda: plots.backward_memory(flash.flash_attention, [8, 16, 32], d=4),
         lambda: plots.time_and_memory({"plain": scaled_dot_product_attention}, [16, 32, 64], d=4),
     ],
 )
@@ -47,9 +47,11 @@ def test_it_draws(draw):
     plt.gcf().canvas.draw()
 
 
-@pytest.mark.parametrize("picture", [plots.causal_saving, plots.gradients_agree, plots.kernel_speed])
-def test_a_picture_waits_for_its_exercise(picture, capsys):
-    picture(unsolved)
+@pytest.mark.parametrize(
+    ("picture", "sizes"), [(plots.causal_saving, ()), (plots.backward_memory, ([8, 16, 32],)), (plots.kernel_speed, ())]
+)
+def test_a_picture_waits_for_its_exercise(picture, sizes, capsys):
+    picture(unsolved, *sizes)
     assert "needs your answer to exercise 9." in capsys.readouterr().out
 
 

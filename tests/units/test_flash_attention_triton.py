@@ -21,6 +21,7 @@ from helpers.engine.isolated_call import LAYOUTS, laid_out
 from helpers.engine.observe import KERNEL, observe
 from helpers.flash_attention import flash_triton
 from helpers.kernels import device, interpreted, tl, triton
+from helpers.measuring.kernel_traffic import numbers_moved
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there is no Triton for this system")
 interpreter_only = pytest.mark.skipif(not interpreted(), reason="a compiled kernel can't be watched so closely")
@@ -451,3 +452,10 @@ if __name__ == "__main__":
                     errors = (f"{error:.1e}" for error in largest_errors(way, *shape, causal, dtype))
                     table.add_row(way, *map(str, shape), "yes" if causal else "", str(dtype)[6:], *errors)
     Console(width=110).print(table)
+
+
+@interpreter_only
+def test_what_an_interpreted_kernel_moves_is_what_the_formula_of_9_1_says():
+    q, k, v = torch.randn(3, 1, 1, 40, 16)
+    moved = numbers_moved(lambda: flash_triton.triton_forward(q, k, v, block_q=16, block_k=32))
+    assert moved == 2 * 40 * 16 + 40 + 3 * 2 * 40 * 16  # Q, output, logsumexp; keys and values for each of 3 tiles

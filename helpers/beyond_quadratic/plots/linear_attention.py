@@ -5,11 +5,12 @@ from collections.abc import Callable, Sequence
 
 import matplotlib.pyplot as plt
 import torch
-from matplotlib.patches import Rectangle
+from matplotlib.colors import ListedColormap
+from matplotlib.patches import Patch, Rectangle
 from torch import Tensor
 
 from helpers.measuring.timing import seconds
-from helpers.style import EDGE, KEY, OUTPUT, PINK, QUERY, VALUE, WEIGHT, as_text, heatmap, ink, show, waits_for
+from helpers.style import EDGE, KEY, MASKED, OUTPUT, PINK, QUERY, VALUE, WEIGHT, as_text, heatmap, ink, show, waits_for
 
 from .. import linear_attention
 from .sparse import counted, growth_panels
@@ -105,19 +106,34 @@ def _random_features(x: Tensor, r: int) -> Tensor:
 
 @waits_for("linear_attention")
 def three_forms(recurrent: Callable, chunked: Callable, n: int, d: int, c: int) -> None:
-    """One feature of the causal output over time, in all three forms, and the largest difference between them."""
+    """Which pairs each of the three causal forms gives a weight, and which it reads from the state; how far the outputs
+    of the other two are from the first's."""
     q, k, v = (torch.randn(n, d) for _ in range(3))
     weights = (linear_attention.feature_map(q) @ linear_attention.feature_map(k).mT).tril()
     parallel = weights / weights.sum(-1, keepdim=True) @ v
-    outputs = {f"recurrent: {n} steps": recurrent(q, k, v), f"chunked: {-(-n // c)} steps": chunked(q, k, v, c)}
-    figure, axis = plt.subplots(figsize=(9, 2.6))
-    axis.plot(parallel[:, 0], color=OUTPUT, lw=6, alpha=0.35, label="parallel, n × n: 1 step")
-    for (name, output), style, colour in zip(outputs.items(), ("--", ":"), (QUERY, KEY)):
-        gap = (output - parallel).abs().max().item()
-        axis.plot(output[:, 0], style, color=colour, lw=2, label=f"{name}, differs by {gap:.0e}")
-    axis.set(xlabel="token", title="one feature of the output")
-    axis.legend(frameon=False, fontsize=9)
-    show()
+    figure, axes = plt.subplots(1, 3, figsize=(9.5, 3.9), layout="constrained")
+    said = []
+    for axis, (name, size, output) in zip(
+        axes, (("parallel", n, parallel), ("recurrent", 1, recurrent(q, k, v)), ("chunked", c, chunked(q, k, v, c)))
+    ):
+        steps, gap = -(-n // size), (output - parallel).abs().max().item()
+        said.append(f"{name}, {steps} step{'s' * (steps > 1)}" + f", differs by {gap:.0e}" * (name != "parallel"))
+        _by_state(axis, n, size, said[-1].replace(", ", "\n", 1))
+    axes[0].set(ylabel="query")
+    handles = [Patch(color=WEIGHT, label="a weight of its own"), Patch(color=PINK, label="read from the state")]
+    figure.legend(handles=handles, frameon=False, ncols=2, loc="outside lower center")
+    show(f"The pairs of {n} tokens, in the steps of three forms. {'; '.join(said)}.")
+
+
+def _by_state(axis, n: int, size: int, title: str) -> None:
+    """A triangle of pairs, in steps of `size` queries: keys of earlier steps are in a state, and one key alone too."""
+    place, step = torch.arange(n), torch.arange(n) // size
+    kinds = (place[:, None] >= place).int() + (step[:, None] >= step + (size > 1)).int()
+    axis.imshow(kinds, cmap=ListedColormap([MASKED, WEIGHT, PINK]), vmin=0, vmax=2, extent=(0, n, n, 0))
+    axis.hlines(range(size, n, size), 0, n, color="white", lw=0.6)
+    axis.set_title(title, fontsize=10)
+    axis.set(xlabel="key", xticks=[], yticks=[])
+    axis.spines[:].set_visible(False)
 
 
 def state_or_cache(d: int, lengths: Sequence[int]) -> None:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from helpers.qkv_attention import attention
-from helpers.style import KEY, OUTPUT, QUERY, show, waits_for
+from helpers.style import KEY, MASKED, QUERY, VALUE, WEIGHT, ink, show, waits_for
 
 from .. import low_rank
 
@@ -15,20 +15,32 @@ __all__ = ["summary_error", "summary_shapes"]
 
 
 def summary_shapes(n: int = 12, r: int = 3, d: int = 4) -> None:
-    """E k as blocks of cells: r rows, each a mixture of all n keys."""
-    figure, axis = plt.subplots(figsize=(9, 3.4))
-    x, middle = 0.0, n / 2
-    for name, rows, columns, colour, sign in (("E", r, n, OUTPUT, "×"), ("k", n, d, KEY, "="), ("E k", r, d, KEY, "")):
-        for row in range(rows):
-            for column in range(columns):
-                place = (x + column, middle - rows / 2 + row)
-                axis.add_patch(plt.Rectangle(place, 1, 1, facecolor=colour, alpha=0.35, edgecolor="white"))
-        axis.text(x + columns / 2, middle + rows / 2 + 0.3, f"{name}\n{rows}×{columns}", ha="center", va="bottom")
-        axis.text(x + columns + 0.9, middle, sign, ha="center", va="center", fontsize=13)
-        x += columns + 1.8
-    axis.set(xlim=(-0.2, x), ylim=(-0.2, n + 2.4), aspect="equal")
+    """E k as cells: each row of E takes the mean of some keys, and these keys have the color of their summary."""
+    e = low_rank.pooling(r, n)
+    used, colours = e > 0, (QUERY, KEY, VALUE, WEIGHT)
+    summaries = [[colours[i % 4]] * d for i in range(r)]
+    figure, axis = plt.subplots(figsize=(8, 4))
+    _cells(axis, 0, [[colours[i % 4] if one else MASKED for one in row] for i, row in enumerate(used)], f"E, {r}×{n}")
+    _cells(axis, n + 3, [summaries[row.int().argmax()] for row in used.T], f"k, {n}×{d}")
+    _cells(axis, n + d + 6, summaries, f"E k, {r}×{d}")
+    for i, j in used.nonzero().tolist():
+        share = f"1/{1 / e[i, j]:.0f}"
+        axis.text(j + 0.5, i - r / 2 + 0.5, share, ha="center", va="center", color=ink(colours[i % 4]), fontsize=9)
+    for x, sign in ((n + 1.5, "×"), (n + d + 4.5, "=")):
+        axis.text(x, 0, sign, ha="center", va="center", fontsize=14)
+    axis.set(xlim=(0, n + 2 * d + 6), ylim=(n / 2, -n / 2 - 1.2), aspect="equal")
     axis.axis("off")
-    show()
+    counts = ", ".join(str(int(row.sum())) for row in used)
+    show(f"E k as cells: {n} keys become {r} summaries, the means of {counts} keys, each in a color of its own.")
+
+
+def _cells(axis, x: float, rows: Sequence[Sequence[str]], name: str) -> None:
+    """Cells of these colors, to the right of x."""
+    top = -len(rows) / 2
+    for i, row in enumerate(rows):
+        for j, colour in enumerate(row):
+            axis.add_patch(plt.Rectangle((x + j, top + i), 1, 1, facecolor=colour, edgecolor="white", lw=1.5))
+    axis.text(x + len(rows[0]) / 2, top - 0.3, name, ha="center", va="bottom")
 
 
 def _smooth(n: int, d: int, reach: int) -> Tensor:

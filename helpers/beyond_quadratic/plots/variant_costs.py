@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 import matplotlib.pyplot as plt
 import torch
 from torch import Tensor
-from tqdm.auto import tqdm
 
 from helpers.engine.observe import observe
 from helpers.labels import name_lines
@@ -14,6 +13,7 @@ from helpers.measuring import growth
 from helpers.measuring.timing import seconds
 from helpers.qkv_attention import attention
 from helpers.style import KEY, OCHRE, OUTPUT, PINK, QUERY, RED, SKY, VALUE, WEIGHT, section, show, waits_for
+from helpers.waiting import waiting
 
 from .. import decayed_attention, delta_rule, linear_attention, low_rank, sparse
 
@@ -105,26 +105,22 @@ def _fate(kind: str, name: str) -> str:
 
 @waits_for("cost_of_all")
 def formulas_and_counts(formulas: dict[str, Callable[[], int]], n: int, **sizes: int) -> None:
-    """The student's formulas at one set of sizes as bars, and what PyTorch's counter says as lines across them."""
-    predicted = {name: formula() for name, formula in formulas.items()}
+    """The student's formulas at one set of sizes, beside full attention; lines say whether PyTorch counts the same."""
+    flops = {"full": 4 * n * n * sizes["d"]} | {name: formula() for name, formula in formulas.items()}
     calls = _calls(OURS, n, **sizes)
-    figure, axis = plt.subplots(figsize=(8, 2.8))
-    for row, (name, flops) in enumerate(predicted.items()):
-        counted = observe(calls[name]).flops
-        axis.barh(row, flops / 1e6, color=LOOK[name][0], alpha=0.7)
-        axis.plot([counted / 1e6] * 2, [row - 0.4, row + 0.4], color="black", lw=2)
-        axis.text(
-            max(flops, counted) / 1e6,
-            row,
-            f"  {flops:,} · {'exact' if flops == counted else f'counted {counted:,}'}",
-            va="center",
-            fontsize=9,
-        )
-    axis.set(title=f"formula (bar) and count (line) at n = {n}, d = {sizes['d']}", xlabel="million FLOPs")
-    axis.set_yticks(range(len(predicted)), predicted)
-    axis.margins(x=0.4)
+    off = {name: counted for name in formulas if (counted := observe(calls[name]).flops) != flops[name]}
+    for name, counted in off.items():
+        print(f"{name}: your formula says {flops[name]:,}, PyTorch counts {counted:,}.")
+    print(f"{len(formulas) - len(off)} of your {len(formulas)} formulas say what PyTorch counts.")
+    figure, axis = plt.subplots(figsize=(8, 3))
+    bars = axis.barh(list(flops), [value / 1e6 for value in flops.values()], color=[LOOK[name][0] for name in flops])
+    words = [f"{value / 1e6:.1f}, {flops['full'] / max(value, 1):.3g} times fewer" for value in flops.values()]
+    words[0] = words[0].partition(",")[0]
+    axis.bar_label(bars, words, padding=4)
+    axis.set(title=f"n = {n}, d = {sizes['d']}", xlabel="million FLOPs")
+    axis.margins(x=0.1)
     axis.invert_yaxis()
-    show()
+    show(f"Bars of million FLOPs. {'; '.join(map(': '.join, zip(flops, words)))}.")
 
 
 def cost_of_all(variants: Variants, lengths: Sequence[int], **sizes: int) -> None:
@@ -138,7 +134,7 @@ def cost_of_all(variants: Variants, lengths: Sequence[int], **sizes: int) -> Non
         "milliseconds, measured": {},
     }
     variants = _that_run(variants, n=lengths[0], **sizes)
-    for n in tqdm(lengths, desc="lengths"):
+    for n in waiting(lengths, len(lengths), "lengths"):
         for name, call in _calls(variants, n, **sizes).items():
             seen = observe(call)
             for panel, value in zip(panels.values(), (seen.flops, seen.largest, 1e3 * seconds(call, tries=2))):

@@ -1,12 +1,13 @@
 """Pictures of unit 07: what products and layers cost, and what was counted."""
 
 from collections.abc import Callable, Sequence
+from itertools import product
 
 import matplotlib.pyplot as plt
 import torch
 from matplotlib.patches import Rectangle
 
-from helpers.style import KEY, OUTPUT, QUERY, RED, SKY, VALUE, WEIGHT, as_text, ink, show, waits_for
+from helpers.style import KEY, MASKED, OUTPUT, QUERY, RED, SKY, VALUE, WEIGHT, as_text, ink, show, waits_for
 
 __all__ = [
     "attention_share",
@@ -22,24 +23,36 @@ ROWS = {"qkv": QUERY, "scores": RED, "softmax": WEIGHT, "weighted_sum": KEY, "ou
 
 
 def product_traffic(*shapes: tuple[int, int, int], uses: bool = True) -> None:
-    """(n, m) times (m, k) for several shapes: the three matrices to scale, and how often each element is used.
+    """(n, m) times (m, k) for several shapes, as cells: one weight is lit, with the column of inputs that it is
+    multiplied by and the column of results that it goes into.
 
-    uses: False leaves out how often."""
-    figure, axes = plt.subplots(1, len(shapes), figsize=(4.6 * len(shapes), 2.7), squeeze=False)
+    uses: False lights nothing: only what is read and written."""
+    figure, axes = plt.subplots(1, len(shapes), figsize=(4.8 * len(shapes), 2.9), squeeze=False)
     for axis, (n, m, k) in zip(axes[0], shapes, strict=True):
-        _matrix(axis, 0, n, m, QUERY, f"{n}×{m} read" + f"\neach used {k}×" * uses)
-        _matrix(axis, m + 3, m, k, KEY, f"{m}×{k} read" + f"\neach used {n}×" * uses)
-        _matrix(axis, m + k + 6, n, k, VALUE, f"{n}×{k}\nwritten")
-        axis.text(m + 1.5, 0, "×", ha="center", va="center", fontsize=14)
-        axis.text(m + k + 4.5, 0, "=", ha="center", va="center", fontsize=14)
-        axis.set(xlim=(-1, m + 2 * k + 7), ylim=(-max(n, m) / 2 - 1, max(n, m) / 2 + 5), aspect="equal")
+        row, column = (m // 3, k // 3) if uses else (-1, -1)
+        _cells(axis, 0, n, m, QUERY, lambda i, j, row=row: j == row, f"{n}×{m} read")
+        _cells(axis, m + 3, m, k, KEY, lambda i, j, lit=(row, column): (i, j) == lit, f"{m}×{k} read")
+        _cells(axis, m + k + 6, n, k, VALUE, lambda i, j, column=column: j == column, f"{n}×{k} written")
+        for place, sign in ((m + 1.5, "×"), (m + k + 4.5, "=")):
+            axis.text(place, 0, sign, ha="center", va="center", fontsize=14)
+        if uses:
+            words = f"each weight: read once, in {_products(n)}"
+            axis.text(m + k / 2 + 3, m / 2 + 1, words, ha="center", va="top", color=as_text(KEY), weight="bold")
+        axis.set(xlim=(-1, m + 2 * k + 7), ylim=(m / 2 + 4, -m / 2 - 4), aspect="equal")
         axis.axis("off")
-    show()
+    said = "; ".join(f"{n}×{m} times {m}×{k}" + f", each weight in {_products(n)}" * uses for n, m, k in shapes)
+    show(f"Matrix products as cells: {said}.")
 
 
-def _matrix(axis, x: float, rows: int, columns: int, colour: str, label: str) -> None:
-    axis.add_patch(Rectangle((x, -rows / 2), columns, rows, facecolor=colour, alpha=0.4, edgecolor=colour))
-    axis.text(x + columns / 2, rows / 2 + 0.4, label, ha="center", va="bottom", fontsize=8.5)
+def _products(count: int) -> str:
+    return f"{count} product{'s' * (count != 1)}"
+
+
+def _cells(axis, x: float, rows: int, columns: int, colour: str, lit: Callable[[int, int], bool], label: str) -> None:
+    for i, j in product(range(rows), range(columns)):
+        strength = 1 if lit(i, j) else 0.22
+        axis.add_patch(Rectangle((x + j + 0.06, i - rows / 2 + 0.06), 0.88, 0.88, color=colour, alpha=strength, lw=0))
+    axis.text(x + columns / 2, -rows / 2 - 0.6, label, ha="center", va="bottom", fontsize=9.5)
 
 
 @waits_for("arithmetic_intensity")
@@ -147,16 +160,22 @@ def attention_share(model_flops: Callable, models: dict[str, tuple[int, int, int
 
 @waits_for("model_flops")
 def model_counts(model_flops: Callable, counted: dict[tuple[int, ...], int], parameters: Sequence[int]) -> None:
-    """Training FLOPs of several small models: your formula and the rule of thumb, relative to what was counted."""
+    """Training FLOPs of several small models: is your formula the count, and how much does the rule of thumb find?"""
     names = [f"n = {n}\nL = {layers}, d = {d}" for _, n, layers, d, *_ in counted]
-    yours = [model_flops(*sizes) / flops for sizes, flops in counted.items()]
-    thumb = [6 * p * b * n / flops for p, ((b, n, *_), flops) in zip(parameters, counted.items(), strict=True)]
-    figure, axis = plt.subplots(figsize=(7.5, 2.8))
-    place = torch.arange(len(names))
-    axis.bar(place - 0.2, yours, 0.38, color=QUERY, label="your formula")
-    axis.bar(place + 0.2, thumb, 0.38, color=KEY, label="6 · parameters · tokens")
-    axis.axhline(1, color=OUTPUT, ls=":")
-    axis.set(title="predicted / counted", ylim=(0, 1.45))
-    axis.set_xticks(place.tolist(), names)
-    axis.legend(frameon=False, ncols=2, loc="upper right")
-    show()
+    off = {name: model_flops(*sizes) / flops - 1 for name, (sizes, flops) in zip(names, counted.items(), strict=True)}
+    thumb = [600 * p * b * n / flops for p, ((b, n, *_), flops) in zip(parameters, counted.items(), strict=True)]
+    print("Your formula: " + _agreement({name.replace("\n", ", "): share for name, share in off.items()}))
+    figure, axis = plt.subplots(figsize=(7.5, 2.6))
+    whole = axis.bar(names, 100, 0.6, color=MASKED)
+    axis.bar(names, thumb, 0.6, color=KEY)
+    axis.bar_label(whole, [f"{share:.0f} %" for share in thumb], padding=3)
+    axis.set(yticks=[0, 50, 100], ylabel="% of the count")
+    axis.set_title("how much of the training FLOPs 6 · parameters · tokens finds")
+    said = ", ".join(f"{share:.0f} % at {name}".replace("\n", ", ") for name, share in zip(names, thumb))
+    show(f"A bar for each model: 6 · parameters · tokens is {said}.")
+
+
+def _agreement(off: dict[str, float]) -> str:
+    """Of a formula's shares above or below a count."""
+    wrong = [f"{share:+.1%} at {name}" for name, share in off.items() if share]
+    return f"not the count: {'; '.join(wrong)}." if wrong else f"equal to the count in all {len(off)} models."

@@ -91,7 +91,15 @@ def alignment_maps(trained: Trained, sentence: str) -> None:
         heatmap(axis, grid, f"decoder layer {layer}", vmin=0, vmax=1)
         axis.set_xticks(range(len(source)), sentence.split(), rotation=45)
         axis.set_yticks(range(len(words)), words)
-    show()
+        axis.set_xlabel("source")
+    axes[0, 0].set_ylabel("written")
+    show(f"Cross-attention of {len(weights)} layers. In the last one {_most_looked_at(weights[-1], sentence, words)}.")
+
+
+def _most_looked_at(weights: Tensor, sentence: str, words: Sequence[str]) -> str:
+    """What each word looks at most."""
+    source = sentence.split()
+    return ", ".join(f"{word} looks at {source[at]}" for word, at in zip(words, weights.argmax(-1).tolist()))
 
 
 def alignment_film(trained: Trained, sentence: str, search: Callable = greedy_decode, layer: int = -1) -> None:

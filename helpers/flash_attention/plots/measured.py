@@ -9,28 +9,34 @@ import matplotlib.pyplot as plt
 import torch
 from torch import Tensor
 
-from helpers.engine.observe import observe
+from helpers.engine.observe import Observation, observe
 from helpers.environment import device
 from helpers.labels import name_lines
 from helpers.measuring import growth
 from helpers.measuring.devices import this_machine
+from helpers.measuring.kernel_traffic import numbers_moved
 from helpers.measuring.live_memory import peak_bytes
 from helpers.measuring.timing import seconds
 from helpers.qkv_attention.attention import scaled_dot_product_attention
-from helpers.style import HALF_WEIGHT, KEY, MASKED, OUTPUT, QUERY, VALUE, WEIGHT, as_text, show, waits_for
+from helpers.style import HALF_WEIGHT, KEY, MASKED, OUTPUT, QUERY, WEIGHT, as_text, show, waits_for
 
-__all__ = ["causal_saving", "gradients_agree", "kernel_speed", "largest_tensor", "time_and_memory"]
+from .. import traffic
+
+__all__ = ["backward_memory", "causal_saving", "kernel_speed", "largest_tensor", "time_and_memory"]
 
 
 def _heads(n: int, d: int, heads: int = 1, **options) -> tuple[Tensor, Tensor, Tensor]:
     return tuple(torch.randn(1, heads, n, d, **options) for _ in range(3))
 
 
-def _counted(function: Callable, *args):
-    """One counted call; an answer that isn't written yet, or fails, says so as if it had been called directly."""
-    seen = observe(function, args)
-    if seen.error:
-        raise NotImplementedError if seen.error.kind == "NotImplementedError" else RuntimeError(str(seen.error))
+def _counted(function: Callable, *args) -> Observation:
+    return _that_worked(observe(function, args))
+
+
+def _that_worked(seen: Observation) -> Observation:
+    """An answer that isn't written yet, or fails, says so as if it had been called directly."""
+    if error := seen.error or seen.backward_error:
+        raise NotImplementedError if error.kind == "NotImplementedError" else RuntimeError(str(error))
     return seen
 
 
@@ -82,23 +88,43 @@ def causal_saving(
 
 
 @waits_for("flash_attention_backward")
-def gradients_agree(attention: Callable, n: int = 40, m: int = 50, d: int = 8) -> None:
-    """Every entry of dQ, dK and dV: the student's against PyTorch's own gradient of plain attention, in float64."""
-    options = {"dtype": torch.float64, "requires_grad": True}
-    inputs = [torch.randn(2, length, d, **options) for length in (n, m, m)]
-    grad_out = torch.randn(2, n, d, dtype=torch.float64)
-    expected = torch.autograd.grad(scaled_dot_product_attention(*inputs), inputs, grad_out)
-    got = torch.autograd.grad(attention(*inputs), inputs, grad_out)
-    figure, axes = plt.subplots(1, 3, figsize=(9.5, 3.1))
-    for axis, name, want, have, colour in zip(axes, ("dQ", "dK", "dV"), expected, got, (QUERY, KEY, VALUE)):
-        reach = want.abs().max().item() * 1.1
-        axis.plot([-reach, reach], [-reach, reach], color=MASKED, lw=4, zorder=0)
-        axis.plot(want.flatten(), have.flatten(), ".", color=colour, ms=4)
-        axis.set_title(f"{name}: differs by at most {(want - have).abs().max():.0e}", fontsize=10)
-        axis.set(
-            xlabel="PyTorch, through the n × m square", ylabel="yours, tiled" if axis is axes[0] else "", aspect="equal"
-        )
-    show()
+def backward_memory(attention: Callable, lengths: Sequence[int], d: int = 32) -> None:
+    """What forward keeps for backward, and the peak of both, over n; a line says how near the gradients are."""
+    _print_gaps(attention)
+    kept, peaks = ({"standard": [], "yours, tiled": []} for _ in range(2))
+    for n in lengths:
+        inputs = _heads(n, d, requires_grad=True)
+        for name, way in zip(kept, (scaled_dot_product_attention, attention)):
+            kept[name].append(_with_gradients(way, inputs).saved)
+            peaks[name].append(peak_bytes(functools.partial(_both_passes, way, inputs)) / 2**20)
+    figure, axes = plt.subplots(1, 2, figsize=(11.5, 3.6))
+    _growing(axes[0], "numbers kept from forward for backward", lengths, kept)
+    _growing(axes[1], "peak memory of both beyond the inputs: MB", lengths, peaks)
+    said = []
+    for axis, curves in zip(axes, (kept, peaks)):
+        most, ours = (values[-1] for values in curves.values())
+        _apart(axis, lengths[-1], most, ours)
+        said.append(f"{most:,.6g} and {ours:,.6g}")
+    show(
+        f"Two log-log plots over n, standard attention and yours. At n = {lengths[-1]} they keep {said[0]} numbers for "
+        f"the backward pass, and need {said[1]} MB at their worst moment."
+    )
+
+
+def _print_gaps(attention: Callable) -> None:
+    """How far the student's gradients are from those of plain attention, in float64."""
+    inputs = [torch.randn(2, length, 8, dtype=torch.float64) for length in (40, 50, 50)]
+    pairs = zip(*(_with_gradients(way, inputs).gradients for way in (attention, scaled_dot_product_attention)))
+    gaps = [(ours - plain).abs().max().item() for ours, plain in pairs]
+    print("Your gradients differ from PyTorch's by at most {:.0e} (dQ), {:.0e} (dK) and {:.0e} (dV).".format(*gaps))
+
+
+def _both_passes(attention: Callable, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    return torch.autograd.grad(attention(*inputs).sum(), inputs)
+
+
+def _with_gradients(function: Callable, inputs: Sequence[Tensor]) -> Observation:
+    return _that_worked(observe(function, tuple(inputs), gradient=True))
 
 
 @waits_for("flash_attention_forward")
@@ -132,8 +158,9 @@ def _apart(axis, n: int, most: float, ours: float) -> None:
     """An arrow from one curve's end to the other's, and how many times less the second needs."""
     if most > ours > 0:
         axis.annotate("", (n, ours), (n, most), arrowprops={"arrowstyle": "<->", "color": KEY, "lw": 1.4})
-        words = f"{most / ours:.0f} times\nless "
-        axis.text(n, math.sqrt(most * ours), words, ha="right", va="center", fontsize=9, color=as_text(KEY))
+        look = {"ha": "right", "va": "center", "fontsize": 9, "color": as_text(KEY)}
+        place = n, math.sqrt(most * ours)
+        axis.annotate(f"{most / ours:.0f} times\nless", place, (-5, 0), textcoords="offset points", **look)
 
 
 def _growing(axis, title: str, lengths: Sequence[int], curves: dict[str, Sequence[float]]) -> None:
@@ -146,7 +173,7 @@ def _growing(axis, title: str, lengths: Sequence[int], curves: dict[str, Sequenc
     axis.set(xlabel="tokens n")
     axis.set_xticks(lengths, lengths)
     axis.minorticks_off()
-    axis.yaxis.set_major_formatter(lambda value, _: f"{value:,.4g}")
+    axis.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
     name_lines(axis, lengths[-1], ends, apart=0.09, size=9)
 
 
@@ -172,7 +199,7 @@ def _process_time(call: Callable[[], object]) -> float:
 def kernel_speed(
     kernel: Callable, tiles: Sequence[tuple[int, int]] = ((32, 32), (64, 64), (128, 64)), d: int = 64
 ) -> None:
-    """On a GPU: TFLOP/s of the kernel for some tile sizes, under the measured ceiling. Elsewhere: interpreted."""
+    """On a GPU: TFLOP/s of the kernel for some tile sizes, under the measured ceiling. Elsewhere: what it moves."""
     q, k, v = _heads(48, 16, device=device())
     seen = observe(kernel, (q, k, v))
     if seen.error and seen.error.kind == "NotImplementedError":
@@ -209,25 +236,22 @@ def _tflops(kernel: Callable, tiles: Sequence[tuple[int, int]], d: int) -> None:
     show()
 
 
-def _interpreted(kernel: Callable, lengths: Sequence[int] = (32, 48, 64, 96, 128), d: int = 32) -> None:
-    """Without a GPU a kernel is simulated: its numbers can be looked at, its speed can't."""
-    gaps = []
-    for n in lengths:
-        q, k, v = _heads(n, d)
-        gaps.append((kernel(q, k, v)[0] - scaled_dot_product_attention(q, k, v)).abs().max().item())
-    print(f"No GPU here, so the kernel is interpreted. Largest difference from plain attention: {max(gaps):.0e}")
-    figure, axis = plt.subplots(figsize=(7, 2.8))
-    axis.semilogy(lengths, [max(gap, 1e-9) for gap in gaps], "o-", color=WEIGHT)
-    for size, words, side, away in (
-        (1e-3, "a slip: 0.001 and more", "bottom", 1.3),
-        (torch.finfo(torch.float32).eps, "rounding of float32 near 1", "top", 0.7),  # the curve runs above this one
-    ):
-        axis.axhline(size, color=OUTPUT, ls=":", lw=1)
-        axis.text(lengths[0], size * away, words, fontsize=8.5, color=OUTPUT, va=side)
-    axis.set(title="interpreted: how far your kernel is from plain attention (its speed needs a GPU)", ylim=(1e-9, 1))
-    axis.set(xlabel="tokens n", ylabel="largest difference", xticks=lengths)
-    axis.title.set_fontsize(10)
-    show(
-        f"Largest difference between the interpreted kernel and plain attention for n from {lengths[0]} to "
-        f"{lengths[-1]}: at most {max(gaps):.0e}."
-    )
+def _interpreted(kernel: Callable, n: int = 256, d: int = 32, heights: Sequence[int] = (16, 32, 64, 128)) -> None:
+    """Without a GPU a kernel is simulated: what it moves can be counted, how fast it is can't."""
+    inputs = _heads(n, d)
+    outputs, moved = [], {"standard attention": traffic.standard_traffic(n, d, itemsize=1)}
+    for rows in heights:
+        run = lambda rows=rows: outputs.append(kernel(*inputs, False, rows, 64)[0])
+        moved[f"yours, tiles of {rows} queries"] = numbers_moved(run)
+    gap = (torch.stack(outputs) - scaled_dot_product_attention(*inputs)).abs().max()
+    print(f"No GPU here, so your kernel is interpreted. Largest difference from plain attention: {gap:.0e}")
+    standard = moved["standard attention"]
+    words = [f"{count:,}" + f", {standard / count:.1f} times fewer" * (count != standard) for count in moved.values()]
+    figure, axis = plt.subplots(figsize=(8.5, 2.8))
+    bars = axis.barh(list(moved), list(moved.values()), color=[OUTPUT, *[WEIGHT] * len(heights)])
+    axis.bar_label(bars, words, padding=4)
+    axis.set_title(f"numbers moved between memory and chip (n = {n}, d = {d})", loc="left")
+    axis.set(xticks=[], xlim=(0, 1.25 * max(moved.values())))
+    axis.spines["bottom"].set_visible(False)
+    axis.invert_yaxis()
+    show(f"Bars of the numbers moved for n = {n}. {'; '.join(map(': '.join, zip(moved, words)))}.")

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import matplotlib.pyplot as plt
 
 from helpers.complexity import roofline
+from helpers.labels import name_lines
 from helpers.measuring.devices import A100, DATASHEETS, Device
 from helpers.style import KEY, OUTPUT, QUERY, SKY, VALUE, WEIGHT, as_text, show, waits_for
 
@@ -13,61 +14,57 @@ from .. import traffic
 __all__ = ["attention_on_roofline", "traffic_against_n"]
 
 LENGTHS = [2**power for power in range(9, 18)]
-CHIPS = {16: SKY, 48: OUTPUT, 164: QUERY}  # kB of shared memory
-TIMES = {0.25: "¼", 0.5: "½", 1: "1", 2: "2", 4: "4", 8: "8", 16: "16"}
+CHIPS = {16: SKY, 48: VALUE, 164: QUERY}  # kB of shared memory
+AT = 2**14
 
 
 @waits_for("hbm_traffic")
 def traffic_against_n(standard: Callable, tiled: Callable, d: int = 64) -> None:
-    """One head in 16 bits: how many times fewer bytes tiles move, for three sizes of chip, and the time for moving over
-    the time for computing on an A100."""
+    """One head in 16 bits: the bytes that both ways move, with tiles for three sizes of chip; and on an A100 the time
+    for moving beside the time for computing."""
     size = A100.dtype.itemsize
-    far = [standard(n, d, size) for n in LENGTHS]
-    near = {kilobytes: [tiled(n, d, kilobytes * 1024, size) for n in LENGTHS] for kilobytes in CHIPS}
-    figure, axes = plt.subplots(1, 2, figsize=(11, 3.9), layout="constrained")
-    _fewer(axes[0], far, near)
-    _waits(axes[1], {"standard": (far, KEY), "tiled, 164 kB": (near[164], QUERY)}, d)
-    for axis in axes:
-        axis.set(xlabel="tokens n", xscale="log", yscale="log", xlim=(LENGTHS[0], 12 * LENGTHS[-1]))
-        axis.set_xticks(LENGTHS[1::2], [f"{n // 1024}k" for n in LENGTHS[1::2]])
-        axis.set_yticks(list(TIMES), TIMES.values())
-        axis.minorticks_off()
-    show()
+    moved = {"standard": (lambda n: standard(n, d, size), KEY)}
+    for kilobytes, colour in CHIPS.items():
+        moved[f"tiles, {kilobytes} kB"] = lambda n, chip=1024 * kilobytes: tiled(n, d, chip, size), colour
+    figure, axes = plt.subplots(1, 2, figsize=(12, 3.6), layout="constrained", width_ratios=[1.1, 1])
+    said = _moved(axes[0], {name: ([way(n) for n in LENGTHS], colour) for name, (way, colour) in moved.items()})
+    said += _times(axes[1], {name: way(AT) for name, (way, _) in moved.items()}, traffic.attention_flops(AT, d))
+    show(f"Bytes over n, log-log, and times at n = {AT}. {'; '.join(said)}.")
 
 
-def _fewer(axis, far: list[int], near: dict[int, list[int]]) -> None:
-    axis.hlines(1, LENGTHS[0], LENGTHS[-1], color=KEY, lw=3, alpha=0.6)
-    for kilobytes, values in near.items():
-        times = [one / other for one, other in zip(far, values, strict=True)]
-        axis.plot(LENGTHS, times, color=CHIPS[kilobytes], lw=2, ls=(0, (4, 2)) if kilobytes == 16 else "-")
-        _name(axis, times[-1], f"{kilobytes} kB: {times[-1]:.1f} times", CHIPS[kilobytes])
-    axis.set_title("how many times fewer bytes tiles move")
-    axis.set_ylim(0.7, 16)
+def _moved(axis, ways: dict[str, tuple[list[int], str]]) -> list[str]:
+    """A line for each way; at its end how many times fewer bytes than the first."""
+    (most, *_), ends = next(iter(ways.values())), []
+    for name, (values, colour) in ways.items():
+        axis.loglog(LENGTHS, values, color=colour, lw=2)
+        fewer = f": {most[-1] / values[-1]:.1f} times fewer" * (values is not most)
+        ends.append((name + fewer, values[-1], colour))
+    axis.set_xticks(LENGTHS[1::2], [f"{n // 1024}k" for n in LENGTHS[1::2]])
+    axis.set_yticks([2**20, 2**30, 2**40], ["1 MB", "1 GB", "1 TB"])
+    axis.minorticks_off()
+    axis.set_title("bytes moved", loc="left")
+    axis.set_xlabel("tokens n")
+    name_lines(axis, LENGTHS[-1], ends, apart=0.1, size=9.5)
+    return [name for name, *_ in ends]
 
 
-def _waits(axis, ways: dict[str, tuple[list[int], str]], d: int) -> None:
-    """Above 1 memory sets the pace, below it arithmetic."""
-    axis.axhspan(1, 16, color=KEY, alpha=0.12, lw=0)
-    axis.axhline(1, color=OUTPUT, lw=1, ls="--")
-    for name, (moved, colour) in ways.items():
-        ratio = [
-            n_bytes / A100.bandwidth / (traffic.attention_flops(n, d) / A100.peak)
-            for n, n_bytes in zip(LENGTHS, moved, strict=True)
-        ]
-        axis.plot(LENGTHS, ratio, color=colour, lw=2)
-        _name(axis, ratio[-1], f"{name}: {ratio[-1]:.2g}", colour)
-    for height, text, upright in (
-        (14, "the units wait for memory", "top"),
-        (0.28, "memory waits for the units", "bottom"),
+def _times(axis, ways: dict[str, int], flops: int) -> list[str]:
+    """A pair of bars for each way: the longer one sets the pace."""
+    moving = [1e3 * count / A100.bandwidth for count in ways.values()]
+    computing = 1e3 * flops / A100.peak
+    for shift, times, colour, label in (
+        (-0.2, moving, KEY, "moving"),
+        (0.2, [computing] * len(ways), QUERY, "computing"),
     ):
-        axis.text(LENGTHS[0] * 1.15, height, text, color=as_text(OUTPUT), va=upright)
-    axis.set_title("time for moving over time for computing, on an A100")
-    axis.set_ylim(0.25, 16)
-
-
-def _name(axis, height: float, text: str, colour: str) -> None:
-    """What a line is, beside its end."""
-    axis.text(LENGTHS[-1] * 1.2, height, text, color=as_text(colour), va="center", fontsize=9)
+        bars = axis.barh([row + shift for row in range(len(ways))], times, 0.38, color=colour, label=label)
+        axis.bar_label(bars, [f"{time:.2f}" for time in times], padding=3)
+    axis.set_yticks(range(len(ways)), ways)
+    axis.set_title(f"milliseconds on an A100, n = {AT // 1024}k", loc="left")
+    axis.set(xticks=[], xlim=(0, 1.15 * max(moving)))
+    axis.spines["bottom"].set_visible(False)
+    axis.invert_yaxis()
+    axis.legend(frameon=False, loc="lower right")
+    return [f"{name}: {time:.2f} ms for moving, {computing:.2f} for computing" for name, time in zip(ways, moving)]
 
 
 def attention_on_roofline(d: int = 64, n: int = 16384) -> None:

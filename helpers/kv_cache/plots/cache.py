@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 import matplotlib.pyplot as plt
-import torch
 from matplotlib.patches import Patch, Rectangle
 from torch import Tensor
 
+from helpers.labels import name_lines
 from helpers.style import KEY, MASK, OUTPUT, QUERY, VALUE, WEIGHT, as_text, heatmap, show, waits_for
 
 __all__ = ["changed_outputs", "decoding_step", "ragged_masks", "repeated_work", "ring", "rounding_errors"]
@@ -83,20 +83,20 @@ def decoding_step(m: int, d: int) -> None:
 @waits_for("bidirectional_cannot_cache")
 def changed_outputs(change: Callable, layers: dict[str, Callable[[Tensor], Tensor]], x: Tensor) -> None:
     """How much the outputs of the old tokens change when one more comes, at every length."""
-    figure, axis = plt.subplots(figsize=(7, 2.4))
-    lengths = range(1, len(x))
+    figure, axis = plt.subplots(figsize=(8, 2.8))
+    lengths, ends = range(1, len(x)), []
     for (name, layer), colour in zip(layers.items(), (QUERY, KEY)):
-        changes = torch.tensor([float(change(layer, x[:n], x[n : n + 1])) for n in lengths])
-        axis.plot(lengths, changes.clamp_min(1e-9), "o-", color=colour, label=name)
-    axis.axhspan(1e-10, 2e-6, color=OUTPUT, alpha=0.12, lw=0)
-    axis.text(1, 1.2e-6, "rounding of float32", va="top", fontsize=8, color=OUTPUT)
-    axis.set(yscale="log", xlabel="old tokens", ylabel="largest change", ylim=(5e-10, 10), xticks=list(lengths))
-    axis.legend(frameon=False, loc=(0.75, 0.5))
-    show()
+        changes = [float(change(layer, x[:n], x[n : n + 1])) for n in lengths]
+        axis.plot(lengths, changes, "o-", color=colour)
+        ends.append((f"{name}: {min(changes):.2g} to {max(changes):.2g}", changes[-1], colour))
+    axis.set(xlabel="old tokens", ylabel="largest change of\nan old output", xticks=list(lengths))
+    name_lines(axis, lengths[-1], ends, apart=0.12, size=9.5)
+    said = "; ".join(name for name, *_ in ends)
+    show(f"The largest change over the number of old tokens, {lengths[0]} to {lengths[-1]}. {said}.")
 
 
 def ring(window: int, n: int) -> None:
-    """What lies in the slots of a ring buffer after each of n tokens; the newest is framed."""
+    """What lies in the slots of a ring buffer after each of n tokens; the newest is darker."""
     figure, axis = plt.subplots(figsize=(0.62 * n + 1.6, 0.5 * window + 1.1))
     for step in range(n):
         for slot in range(window):
@@ -164,7 +164,7 @@ def rounding_errors(quantize_keys: Callable, quantize_values: Callable, keys: Te
 def ragged_masks(positions_and_mask: Callable, real: Tensor) -> None:
     """The mask of each row of a padded batch; the positions stand beside the queries."""
     positions, mask = positions_and_mask(real, real.shape[1])
-    figure, axes = plt.subplots(1, len(real), figsize=(3.1 * len(real), 3))
+    figure, axes = plt.subplots(1, len(real), figsize=(3.1 * len(real), 3.3))
     for axis, places, allowed, present in zip(axes, positions, mask, real):
         count = int(present.sum())
         heatmap(
@@ -172,7 +172,7 @@ def ragged_masks(positions_and_mask: Callable, real: Tensor) -> None:
             allowed.float(),
             f"{count} real token{'s' * (count > 1)}",
             columns="key",
-            rows="query, with its position",
+            rows="position of the query" if axis is axes[0] else "",
             cmap=MASK,
             vmin=0,
             vmax=1,
@@ -180,11 +180,7 @@ def ragged_masks(positions_and_mask: Callable, real: Tensor) -> None:
         for line in range(1, len(places)):
             axis.axhline(line - 0.5, color="white", lw=1)
             axis.axvline(line - 0.5, color="white", lw=1)
-        axis.set_yticks(
-            range(len(places)), [str(int(p)) if here else "pad" for p, here in zip(places, present)], fontsize=8
-        )
-        axis.set_xticks(range(len(places)), ["token" if here else "pad" for here in present], fontsize=8, rotation=90)
-    show(
-        "The masks of a padded batch, one square per sequence: real tokens see themselves and earlier real ones; "
-        "padding on the left is seen by nobody, and positions count from the first real token."
-    )
+        axis.set_yticks(range(len(places)), [str(int(p)) if here else "pad" for p, here in zip(places, present)])
+        axis.set_xticks(range(len(places)), [str(int(p)) if here else "pad" for p, here in zip(places, present)])
+    said = ", ".join(f"{int(allowed.sum())} among {int(row.sum())} real tokens" for allowed, row in zip(mask, real))
+    show(f"The masks of a padded batch, one square per sequence. Pairs that may attend: {said}.")

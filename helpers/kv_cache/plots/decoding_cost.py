@@ -23,10 +23,10 @@ def cost_per_token(cache: Callable, lengths: Sequence[int] = (64, 128, 256, 512,
     model = small_model()
     cost_with_cache(model, cache, lengths[:1])  # the first run of a process is slow: it starts threads
     costs = {"with a cache": cost_with_cache(model, cache, lengths), "without": cost_without_cache(model, lengths)}
-    figure, axes = plt.subplots(1, 3, figsize=(10.5, 3))
+    figure, axes = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
     for (name, found), colour in zip(costs.items(), (QUERY, KEY)):
-        axes[0].plot(lengths, [cost.weights_flops for cost in found], "o-", color=colour, label=f"weights, {name}")
-        axes[0].plot(lengths, [cost.attention_flops for cost in found], "o:", color=colour, label=f"attention, {name}")
+        axes[0].plot(lengths, [cost.weights_flops for cost in found], "o-", color=colour)
+        axes[0].plot(lengths, [cost.attention_flops for cost in found], "o:", color=colour)
         axes[1].plot(lengths, [1000 * cost.seconds for cost in found], "o-", color=colour, label=name)
         axes[2].plot(lengths, [cost.bytes / 1e6 for cost in found], "o-", color=colour)
         _say_growth(name, lengths, found)
@@ -34,13 +34,17 @@ def cost_per_token(cache: Callable, lengths: Sequence[int] = (64, 128, 256, 512,
         axes, ("FLOPs of one token, counted", "milliseconds of one token", "MB: the cache, or the largest tensor")
     ):
         axis.set(xscale="log", yscale="log", xlabel="tokens so far", title=title)
-        axis.title.set_fontsize(9)
+        axis.title.set_fontsize(10)
         axis.set_xticks(lengths, lengths)
         axis.tick_params(which="minor", bottom=False, labelbottom=False)
-    axes[0].set_ylim(top=200 * axes[0].get_ylim()[1])  # room for the legend
-    axes[0].legend(frameon=False, fontsize=7, loc="upper left")
-    axes[1].legend(frameon=False, fontsize=8)
-    show()
+    for mark, words in (("-", "products with weights"), (":", "attention")):
+        axes[0].plot([], [], "o" + mark, color=OUTPUT, label=words)
+    figure.legend(ncols=4, frameon=False, loc="outside lower center")
+    ends = "; ".join(
+        f"{name}: {last.weights_flops + last.attention_flops:,} FLOPs, {1000 * last.seconds:.3g} ms"
+        for name, (*_, last) in costs.items()
+    )
+    show(f"FLOPs, time and memory of one token over the tokens so far, log-log. After {lengths[-1]} tokens {ends}.")
 
 
 def _say_growth(name: str, lengths: Sequence[int], costs: Sequence[TokenCost]) -> None:

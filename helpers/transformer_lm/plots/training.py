@@ -1,5 +1,6 @@
 """Pictures of a model that learns the stories: the loss with its floor, and what it writes."""
 
+import io
 import random
 import textwrap
 from collections.abc import Callable
@@ -7,11 +8,13 @@ from functools import cache
 
 import matplotlib.pyplot as plt
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
+from helpers import paper
 from helpers.sections import heading
-from helpers.style import KEY, OUTPUT, QUERY, waits_for
+from helpers.style import KEY, OUTPUT, QUERY, SHARP, waits_for
+from helpers.waiting import Waiting
 
 from .. import grammar
 from ..ablations import SIZE, STEPS, own_model, own_rates, rates, story_model
@@ -21,6 +24,7 @@ __all__ = ["story_examples", "story_samples", "train_on_stories"]
 
 DRAW_EVERY, SMOOTH = 50, 25  # steps
 WIDTH = 100  # characters of a printed line
+FLOOR = grammar.entropy_per_token()
 LONGEST = 76  # tokens of a story, with its end
 TEXTS = 25  # that are written at each temperature: the student's loop reads every text anew for each word
 
@@ -65,15 +69,15 @@ def train_on_stories(
     learner, schedule = own or story_model(seed, without).to(device), own_schedule or rates(steps)
     _CURVES[name] = losses = []
     where = f"training on the {'GPU' if device == 'cuda' else 'CPU'}"
-    with tqdm(total=steps, desc=where, delay=1) as bar, _Live(name) as live:  # none for a stub that ends at once
+    line, live = Waiting(where, steps), _Live(name, steps)
 
-        def watch(step: int, loss: float) -> None:
-            losses.append(loss)
-            bar.update()
-            if len(losses) % DRAW_EVERY == 0:
-                live.show(steps)
+    def watch(step: int, loss: float) -> None:
+        losses.append(loss)
+        line.step()
+        if len(losses) % DRAW_EVERY == 0:
+            live.show()
 
-        train(stories(SIZE, seed, device), schedule, 0.1, 1.0, learner, watch)
+    train(stories(SIZE, seed, device), schedule, 0.1, 1.0, learner, watch)
     kept = story_model(seed, without).to(device)
     kept.load_state_dict(learner.state_dict(), strict=False)  # a student's model may have its head under another name
     if model and not without:
@@ -108,36 +112,44 @@ def trained_model() -> nn.Module | None:
 
 
 class _Live:
-    """One figure that is drawn again in its place, and closed with its last state shown."""
+    """One picture that is drawn again in its place, with what it shows in words."""
 
-    def __init__(self, name: str):
+    def __init__(self, name: str, steps: int):
         self.names = [name] if name == WHOLE or WHOLE not in _CURVES else [WHOLE, name]
+        self.steps, self.handle = steps, None
 
-    def __enter__(self) -> "_Live":
-        self.handle = None
-        return self
-
-    def __exit__(self, *_) -> None:
-        plt.close("all")
-
-    def show(self, steps: int) -> None:
-        """Draw the losses so far over the one figure."""
+    def show(self) -> None:
+        """Draw the losses so far."""
         from IPython.display import display
 
-        figure, axis = plt.subplots(figsize=(8, 3))
+        figure, axis = plt.subplots(figsize=(8, 3.4))
         for name, color in zip(reversed(self.names), (QUERY, KEY)):
-            axis.plot(_CURVES[name], color=color, lw=0.6, alpha=0.3)
-            axis.plot(_smooth(_CURVES[name]), color=color, lw=1.4, label=f"{name} model" if name == WHOLE else name)
-        axis.legend(frameon=False, loc="upper right", title=f"thin: each step; thick: mean of {SMOOTH}")
-        floor = grammar.entropy_per_token()
-        axis.axhline(floor, color=OUTPUT, ls=":")
-        axis.text(steps, floor - 0.03, f"what is left to chance: {floor:.3f}", ha="right", va="top", color=OUTPUT)
-        axis.set(xlim=(0, steps), ylim=(0.3, 2.5), xlabel="step", ylabel="loss (nats per token)")
-        plt.close(figure)
-        if self.handle is None:
-            self.handle = display(figure, display_id=True)
-        elif self.handle:
-            self.handle.update(figure)
+            axis.plot(_CURVES[name], color=color, lw=0.8, alpha=0.4)
+            axis.plot(_smooth(_CURVES[name]), color=color, lw=2, label=f"{name} model" if name == WHOLE else name)
+        axis.legend(frameon=False, title=f"thin: each step; thick: mean of {SMOOTH}")
+        axis.axhline(FLOOR, color=OUTPUT, ls=":")
+        axis.text(0, 0.96 * FLOOR, f" what is left to chance: {FLOOR:.3f}", va="top", color=OUTPUT)
+        axis.set(xlim=(0, self.steps), ylim=(0.38, 9), yscale="log", xlabel="step", ylabel="loss (nats per token)")
+        axis.set_yticks([0.5, 1, 2, 4, 8], [0.5, 1, 2, 4, 8])
+        axis.minorticks_off()
+        words = f"The loss while training: {'; '.join(map(_fall, self.names))}. {FLOOR:.3f} is left to chance."
+        picture = {"text/html": paper.image(_png(figure), words, SHARP), "text/plain": words}
+        if self.handle:
+            self.handle.update(picture, raw=True)
+        else:
+            self.handle = display(picture, raw=True, display_id=True)
+
+
+def _fall(name: str) -> str:
+    losses = _CURVES[name]
+    return f"{name}, from {losses[0]:.2f} to {_smooth(losses)[-1]:.3f} after {len(losses)} steps"
+
+
+def _png(figure: Figure) -> bytes:
+    file = io.BytesIO()
+    figure.savefig(file, dpi=SHARP * figure.get_dpi(), facecolor="white")
+    plt.close(figure)
+    return file.getvalue()
 
 
 def _smooth(losses: list[float]) -> list[float]:
