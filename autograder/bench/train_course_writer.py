@@ -3,7 +3,8 @@
 python -m autograder.bench.train_course_writer                 # three to four minutes of processor time
 python -m autograder.bench.train_course_writer --check         # the weights that are there
 
-To run again after `python -m autograder.bench.course_text`. One thread, so that it comes out alike elsewhere."""
+To run again after `python -m autograder.bench.course_text`.
+One thread: two would wait for each other on a busy machine."""
 
 import argparse
 
