@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable
 
 import torch
+from jaxtyping import Int
 from torch import Tensor, nn
 
 from . import grammar
@@ -65,12 +66,11 @@ def own_rates(rate: Callable, steps: int = STEPS) -> list[float] | None:
     return found if all(map(math.isclose, found, wanted)) else None
 
 
-def own_model(make: Callable, rotate: Callable, seed: int, device: str) -> nn.Module | None:
-    """The student's model with the first weights of `story_model`, if it then says what that one says, and learns."""
-    tokens, _ = next(stories(2, seed, device))
-    course = story_model(seed).to(device)
+def own_model(make: Callable, rotate: Callable, course: DecoderLM, tokens: Int[Tensor, "b n"]) -> nn.Module | None:
+    """The student's model with the weights of the course's, if it then says what that one says, and learns."""
+    sizes = course.config
     try:
-        model = make(STORIES.vocabulary, STORIES.d, STORIES.h, STORIES.layers, rotate).to(device)
+        model = make(sizes.vocabulary, sizes.d, sizes.h, sizes.layers, rotate).to(tokens.device)
         model.load_state_dict(course.state_dict(), strict=False)
         logits = model.eval()(tokens)
         torch.autograd.grad(logits.logsumexp(-1).sum(), list(model.parameters()))

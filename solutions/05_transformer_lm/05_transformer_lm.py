@@ -18,6 +18,9 @@
 # > Ada Stone meets Tom Field . Tom Field sees two dogs ( quiet ) that hop right left right right right left left right
 # > again right left right right right left left right . so say Ada Stone and Tom Field
 #
+# And with weights that have read this course it writes English, or nearly: *Attention is a matrix product of the
+# state.*
+#
 # **After this unit you can**
 # - say where a token stands in three ways (digits, sines, rotations), and what the third does better;
 # - write every part of a Transformer block, and tell pre-norm from post-norm by what happens in depth;
@@ -1277,6 +1280,45 @@ check.masked_lm_objective(masked_lm_objective, points=2, cases=hidden.masked_lm_
 # single words, so false pieces should come from texts about the same thing.
 
 # %% [markdown]
+# ## 5.18 It writes English  ●○○ · 5 min
+#
+# Nothing to write here, and nothing to earn. The stories have a floor that we know, because their grammar was made up.
+# Now your model meets a real text: the prose of this course, 154,000 characters of it. Its tokens are these
+# **characters**, 81 in all. So no tokenizer has to be learned, and there is no word that it can't spell. The price: it
+# must learn to spell before it can say anything, and 128 tokens of context are two lines.
+#
+# The loss of a character in **bits** is $-\log_2 p$, the nats of 5.13 divided by $\ln 2$. It is what a file
+# compressor with this model inside would need for that character. To know nothing costs $\log_2 81 = 6.3$ bits; a zip
+# file of the paragraphs that are kept from training needs 3.4 bits per character of theirs.
+#
+# **Predict:** how many bits per character does the trained model need, on those paragraphs?
+
+# %%
+guess_bits = None  # a number
+
+# %% [markdown]
+# The trained weights come with the course: four layers of four heads, $d = 96$. A `state_dict` goes by names, and those
+# of 5.11 are the names in *your* model, so they fit in. Your functions of 5.16 draw the characters. The prompt is
+# yours:
+
+# %%
+plots.write_english(DecoderLM, rotary_embedding, next_token_probabilities, generate, prompt="Attention is ")
+
+# %% [markdown]
+# <details><summary>What you should see</summary>
+#
+# Mostly English words, in sentences that sound like this course and say nothing. We measured 1.93 bits per character
+# on the paragraphs kept from training, and 1.34 on some that it has read: with 451,872 parameters for 154,000
+# characters it has begun to learn by heart. The first letter of a word costs 4.11 bits, a letter within a word 1.40.
+# In the film, what had less than one half is shaded, and what had less than one eighth darker: where a word begins
+# there is much to choose from, and then the rest follows. So it has learned to spell, and which words stand side by
+# side. What they mean it has not learned.
+# </details>
+#
+# To train it yourself, run `plots.train_on_english(train, DecoderLM, rotary_embedding)` in a new cell (three to four
+# minutes of one CPU core), and see what it writes on the way. Then the cell above takes your weights.
+
+# %% [markdown]
 # ## What you guessed, and what came out
 #
 # A wrong guess is the more useful kind: it leaves you something to explain.
@@ -1292,6 +1334,7 @@ guesses({
     "5.15 It costs most to leave out": (guess_costs_most, "attention"),
     "5.15 It costs least to leave out": (guess_costs_least, "positions"),
     "5.16 Without that head the verbs are": (guess_silenced, "as before"),
+    "5.18 Bits per character": (guess_bits, 1.93),
 })
 
 # %% [markdown]

@@ -11,6 +11,7 @@ from helpers import plots
 from helpers.kv_cache.cache import KVCache
 from helpers.kv_cache.decoding import decode_step, generate_cached
 from helpers.kv_cache.generation import CountedModel, generate_without_cache
+from helpers.transformer_lm.course_writer import course_writer
 from helpers.transformer_lm.story_teller import story_teller
 
 matplotlib.use("Agg")
@@ -24,14 +25,14 @@ def no_window(monkeypatch):
     plt.close("all")
 
 
-def story_model(step=decode_step, new_cache=KVCache):
+def story_model(step=decode_step, new_cache=KVCache, trained=story_teller):
     """As the notebook builds it, around this step and this cache."""
-    lm, vocabulary = story_teller()
+    lm, vocabulary = trained()
     h, d_h = lm.config.h, lm.config.d_h
 
     def model(tokens, start, cache):
         none = torch.zeros(len(tokens), h, 0, d_h)
-        cache = cache or [(new_cache(len(tokens), h, 80, d_h), none, none) for _ in lm.blocks]
+        cache = cache or [(new_cache(len(tokens), h, 128, d_h), none, none) for _ in lm.blocks]
         x, filled = lm.embedding(tokens) * math.sqrt(lm.config.d), []
         for block, (room, keys, values) in zip(lm.blocks, cache):
             layer = block.attention
@@ -71,6 +72,13 @@ def test_right_parts_tell_the_same_story_twice(capsys):
     assert plt.get_fignums()
     out = capsys.readouterr().out
     assert "the same 40 words" in out and out.startswith("Ada Stone meets ")
+
+
+def test_the_model_that_writes_english_has_the_same_cache(capsys):
+    model, lm, characters = story_model(trained=course_writer)
+    plots.tell_stories(model, generate_cached, lm, characters, ["Attention is a "], 30)
+    out = capsys.readouterr().out
+    assert out.startswith("Attention is a ") and "the same 30 characters" in out
 
 
 def unscaled(x, *rest):

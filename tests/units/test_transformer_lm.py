@@ -283,7 +283,8 @@ def test_models_for_the_stories_run_whole_and_in_part(without):
     ],
 )
 def test_a_students_model_is_trained_if_it_says_what_the_courses_says(model, right):
-    assert (ablations.own_model(model, positions.rotary_embedding, 2, "cpu") is not None) is right
+    course, (tokens, _) = ablations.story_model(2), next(training.stories(2, 2))
+    assert (ablations.own_model(model, positions.rotary_embedding, course, tokens) is not None) is right
 
 
 def test_a_students_schedule_is_used_if_it_is_right():

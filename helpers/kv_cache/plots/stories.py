@@ -24,8 +24,9 @@ def tell_stories(
 ) -> None:
     """Let `model(tokens, start, cache)` go on with the prompts for n words, by `generate` and without a cache. Prints
     the stories, and draws what both ways cost; says in one line where the words aren't those of `whole(tokens)`, the
-    same model without any part of a student's."""
-    tokens = torch.tensor([[0, *map(vocabulary.index, prompt.split())] for prompt in prompts])
+    same model without any part of a student's. A vocabulary that is one string holds characters in place of words."""
+    parts, between, units = (list, "", "characters") if isinstance(vocabulary, str) else (str.split, " ", "words")
+    tokens = torch.tensor([[0, *map(vocabulary.index, parts(prompt))] for prompt in prompts])
     expected = generate_without_cache(lambda tokens, *_: (whole(tokens), None), tokens, n)
     runs = {}
     for name, write in (("without a cache", generate_without_cache), ("with your cache", generate)):
@@ -41,9 +42,9 @@ def tell_stories(
             print(f"Written {name}, the words are not those of the model. {CARDS}")
             return
     for row in torch.cat([tokens, expected], dim=1).tolist()[:2]:
-        print(textwrap.fill(_story(row, vocabulary), 96))
-    print(f"\nWith your cache and without: the same {expected.numel()} words.")
-    _draw(runs, expected.numel())
+        print(textwrap.fill(between.join(_story(row, vocabulary)), 96))
+    print(f"\nWith your cache and without: the same {expected.numel()} {units}.")
+    _draw(runs, expected.numel(), units)
 
 
 def _measured(
@@ -58,16 +59,16 @@ def _measured(
     return words, counted.positions, min(seconds)
 
 
-def _story(row: Sequence[int], vocabulary: Sequence[str]) -> str:
+def _story(row: Sequence[int], vocabulary: Sequence[str]) -> list[str]:
     """The words between the end of the last story, token 0, and the next end."""
     end = row.index(0, 1) if 0 in row[1:] else len(row)
-    return " ".join(vocabulary[token] for token in row[1:end])
+    return [vocabulary[token] for token in row[1:end]]
 
 
-def _draw(runs: dict[str, list], words: int) -> None:
+def _draw(runs: dict[str, list], written: int, units: str) -> None:
     figure, axes = plt.subplots(1, 2, figsize=(9, 1.6), sharey=True)
-    titles = "positions that the model computed", "words per second"
-    for axis, title, sizes in zip(axes, titles, zip(*((found, words / seconds) for found, seconds in runs.values()))):
+    titles = "positions that the model computed", f"{units} per second"
+    for axis, title, sizes in zip(axes, titles, zip(*((found, written / seconds) for found, seconds in runs.values()))):
         axis.bar_label(
             axis.barh(list(runs), sizes, color=(KEY, QUERY)), [f" {size:,.0f}" for size in sizes], fontsize=9
         )

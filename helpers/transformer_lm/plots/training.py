@@ -64,9 +64,11 @@ def train_on_stories(
     """
     device = "cuda" if torch.cuda.is_available() else "cpu"
     name = f"without {without}" if without else WHOLE
-    own = own_model(model, rotate, seed, device) if model and rotate and not without else None
+    course = story_model(seed, without).to(device)
+    tried, _ = next(stories(2, seed, device))
+    own = own_model(model, rotate, course, tried) if model and rotate and not without else None
     own_schedule = own_rates(rate, steps) if rate else None
-    learner, schedule = own or story_model(seed, without).to(device), own_schedule or rates(steps)
+    learner, schedule = own or course, own_schedule or rates(steps)
     _CURVES[name] = losses = []
     where = f"training on the {'GPU' if device == 'cuda' else 'CPU'}"
     line, live = Waiting(where, steps), _Live(name, steps)
