@@ -11,9 +11,7 @@ from autograder import notebooks
 from autograder.course.paths import Course
 from autograder.errors import CourseError
 
-ROW = re.compile(
-    r"^(?P<link>\| \[(?P<number>\d\d)\]\([^)]*\))(?P<links> \[[^|]*)?(?= *\|)", re.MULTILINE
-)
+ROW = re.compile(r"^(?P<link>\| \[(?P<number>\d\d)\]\([^)]*\))(?P<links> \[[^|]*?)?(?= *\|)", re.MULTILINE)
 """The beginning of a unit's row in README.md's table, with the links that `attn build` put there."""
 
 UNSET = "OWNER"  # stands in the address until somebody publishes the course
