@@ -89,8 +89,13 @@ def _wheel(folder, project):
         return wheel.namelist()
 
 
-def test_the_students_wheel_holds_helpers_alone(tmp_path):
+def test_the_students_wheel_holds_helpers_and_a_setting_of_jupyterlab(tmp_path):
     names = _wheel(tmp_path, ".")
+    settings = [name for name in names if ".data/" in name]
+    assert [name.split("/", 1)[1] for name in settings] == [
+        "data/share/jupyter/lab/settings/overrides.d/attention-course.json"
+    ]
+    names = set(names) - set(settings)
     assert {name.split("/")[0] for name in names} == {"helpers", f"attention_course-{STUDENT['version']}.dist-info"}
     assert "helpers/engine/score.py" in names
 

@@ -14,7 +14,7 @@ from nbformat import NotebookNode
 from autograder import notebooks
 from autograder.course import sections
 from autograder.course.paths import LITTER, Course, temporary_course
-from autograder.course.repository_url import repository_url, with_badge_and_setup, with_badges
+from autograder.course.repository_url import with_links, with_links_and_setup
 from autograder.course.table_of_contents import with_contents
 from autograder.errors import CourseError
 from autograder.whole_files import SHARED, write_whole
@@ -37,16 +37,17 @@ def solution_notebook(source: Path) -> NotebookNode:
 
 def render(course: Course, units: Iterable[str]) -> dict[Path, bytes]:
     """Every file that a build of the units makes, by its path below the course folder."""
-    made, read, url = {}, cache(solution_notebook), repository_url(course)  # the index reads every source once more
+    made, read = {}, cache(solution_notebook)  # the index reads every source once more
     with temporary_course(course, units := list(units)) as copy:
         for unit in units:
             notebooks.write(
-                with_badge_and_setup(with_contents(deepcopy(read(course.source(unit)))), url, unit), copy.solved(unit)
+                with_links_and_setup(with_contents(deepcopy(read(course.source(unit)))), course, unit),
+                copy.solved(unit),
             )
             _release(copy, unit)
             files = [copy.solved(unit), *_files(copy.notebooks / unit)]
             made |= {path.relative_to(copy.root): _final_bytes(path) for path in files}
-    return made | _index(course, read) | _readme(course, url)
+    return made | _index(course, read) | _readme(course)
 
 
 def _index(course: Course, read: Callable[[Path], NotebookNode]) -> dict[Path, bytes]:
@@ -57,12 +58,12 @@ def _index(course: Course, read: Callable[[Path], NotebookNode]) -> dict[Path, b
     return {path: text(course, read).encode() for path, text in texts.items()}
 
 
-def _readme(course: Course, url: str) -> dict[Path, bytes]:
-    """README.md with a Colab badge in each unit's row, where there is an address."""
+def _readme(course: Course) -> dict[Path, bytes]:
+    """README.md with links in each unit's row, where there is an address."""
     path = course.root / "README.md"
     if not path.is_file():
         return {}
-    return {Path(path.name): with_badges(path.read_text(encoding="utf-8"), url, course.units()).encode()}
+    return {Path(path.name): with_links(path.read_text(encoding="utf-8"), course).encode()}
 
 
 def build(course: Course, units: Iterable[str]) -> list[Path]:

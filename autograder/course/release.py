@@ -100,17 +100,17 @@ def _notebook(course: Course, unit: str, new: Path, address: str) -> None:
     """The released notebook, whose setup cell finds the wheel, and what lies beside it."""
     if not course.released(unit).is_file():
         raise CourseError(f"{course.released(unit)} is missing: run `attn build`.", BAD_INPUT)
-    target, url = new / "notebooks" / unit, repository_url.repository_url(course)
+    target = new / "notebooks" / unit
     shutil.copytree(course.released(unit).parent, target, ignore=LITTER)
     notebook = notebooks.read(course.released(unit))
     setup = notebooks.by_id(notebook).get("setup")
-    found = repository_url.setup_code(url)
+    found = repository_url.setup_code(repository_url.repository_url(course))
     if setup is not None and repository_url.MARK in setup.source:
         if found not in setup.source:
             raise CourseError(f"{course.released(unit)} is not what its source makes: run `attn build`.", BAD_INPUT)
         setup.source = setup.source.replace(found, wheel_setup_code(address))
-    if url:  # the button leads to where the answers are
-        notebook.cells[0].source = notebook.cells[0].source.replace(f"\n{repository_url.badge(url, unit)}\n", "")
+    if links := repository_url.links(course, unit):  # the button leads to where the answers are
+        notebook.cells[0].source = notebook.cells[0].source.replace(f"\n{links}\n", "")
     notebooks.write(notebook, target / f"{unit}.ipynb")
 
 
@@ -205,7 +205,8 @@ def _project(course: Course, number: int) -> str:
 
 
 def _readme(course: Course, units: list[str], wheel: str) -> str:
-    return PAGE.format(wheel=wheel, rows="\n".join(_row(course, unit) for unit in units))
+    first = f"notebooks/{units[0]}/{units[0]}.ipynb"
+    return PAGE.format(wheel=wheel, first=first, rows="\n".join(_row(course, unit) for unit in units))
 
 
 def _row(course: Course, unit: str) -> str:
@@ -237,7 +238,7 @@ You need a computer with Python 3.11 or newer, or a browser and Colab; no GPU. I
 ```sh
 python3 -m venv .venv && source .venv/bin/activate    # on Windows: .venv\\Scripts\\activate
 pip install jupyterlab {wheel}
-jupyter lab notebooks
+jupyter lab --notebook-dir=notebooks {first}
 ```
 
 Open a notebook. Its first code cell says what it found. Fill in a function, run the check below it, read the card.

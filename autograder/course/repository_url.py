@@ -1,5 +1,6 @@
-"""Where the course is published: one setting, `[project.urls] Repository` in pyproject.toml. `attn build` carries it
-into the notebooks: a badge that opens them in Colab, and a setup cell that fetches `helpers` where it is missing."""
+"""Where the course is published: `[project.urls]` in pyproject.toml, `Repository` and `Homepage`, the pages to read.
+`attn build` carries both into the notebooks: a badge that opens them in Colab, a setup cell that fetches `helpers`
+where it is missing, a link to the unit's page."""
 
 import re
 import tomllib
@@ -10,10 +11,8 @@ from autograder import notebooks
 from autograder.course.paths import Course
 from autograder.errors import CourseError
 
-ROW = re.compile(
-    r"^(?P<link>\| \[(?P<number>\d\d)\]\([^)]*\))(?P<badge> \[!\[.*?\]\(.*?\)\]\(.*?\))?(?= *\|)", re.MULTILINE
-)
-"""The beginning of a unit's row in README.md's table, with the badge that `attn build` put there."""
+ROW = re.compile(r"^(?P<link>\| \[(?P<number>\d\d)\]\([^)]*\))(?P<links> \[[^|]*?)?(?= *\|)", re.MULTILINE)
+"""The beginning of a unit's row in README.md's table, with the links that `attn build` put there."""
 
 UNSET = "OWNER"  # stands in the address until somebody publishes the course
 ADVICE = (
@@ -24,6 +23,9 @@ GITHUB = "https://github.com/"
 MARK = "import helpers\n"
 """The line of a setup cell in whose place `attn build` writes how `helpers` is found."""
 
+TITLE = "# @title Run this cell first: Shift + Enter\n"
+FOLDED = {"cellView": "form", "jupyter": {"source_hidden": True}}
+"""What Colab and JupyterLab take for folded."""
 FIND = """\
 try:
     import helpers
@@ -43,26 +45,31 @@ NOT_HERE = (
 
 
 def repository_url(course: Course) -> str:
-    """The address, without a slash at its end; "" while it is not set. CourseError where the file is no TOML."""
+    """Where the repository is, without a slash at its end; "" while that is not set."""
+    return _url(course, "Repository").removesuffix(".git")
+
+
+def _url(course: Course, name: str) -> str:
+    """CourseError where the file is no TOML."""
     path = course.root / "pyproject.toml"
     try:
-        url = str(tomllib.loads(path.read_text(encoding="utf-8"))["project"]["urls"]["Repository"])
+        url = str(tomllib.loads(path.read_text(encoding="utf-8"))["project"]["urls"][name])
     except (OSError, LookupError, TypeError):
         return ""
     except ValueError as error:
         raise CourseError(f"{path} can't be read: {error}") from None
-    url = url.rstrip("/").removesuffix(".git")
-    return "" if UNSET in url else url
+    return "" if UNSET in url else url.rstrip("/")
 
 
-def with_badge_and_setup(notebook: NotebookNode, url: str, unit: str) -> NotebookNode:
-    """The notebook with its badge and with a setup cell that finds `helpers`."""
+def with_links_and_setup(notebook: NotebookNode, course: Course, unit: str) -> NotebookNode:
+    """The notebook with its links and with a setup cell that finds `helpers`, folded under its first line."""
     for cell in notebook.cells:
         if notebooks.grade_id(cell) == "setup":
-            cell.source = cell.source.replace(MARK, setup_code(url), 1)
-    if url.startswith(GITHUB):
+            cell.source = TITLE + cell.source.replace(MARK, setup_code(repository_url(course)), 1)
+            cell.metadata |= FOLDED
+    if found := links(course, unit):
         title, _, rest = notebook.cells[0].source.partition("\n")
-        notebook.cells[0].source = f"{title}\n\n{badge(url, unit)}\n{rest}"
+        notebook.cells[0].source = f"{title}\n\n{found}\n{rest}"
     return notebook
 
 
@@ -72,19 +79,22 @@ def setup_code(url: str) -> str:
     return FIND.format(or_fetch=", or fetch it (Colab)" if url else "", otherwise=otherwise)
 
 
-def with_badges(readme: str, url: str, units: list[str]) -> str:
-    """The text of README.md with a badge in the row of every unit; without any where the address is not GitHub's."""
-    by_number = {unit[:2]: unit for unit in units}
-
-    def row(match: re.Match) -> str:
-        unit = by_number.get(match["number"], "") if url.startswith(GITHUB) else ""
-        return match["link"] + (f" {badge(url, unit)}" if unit else "")
-
-    return ROW.sub(row, readme)
+def with_links(readme: str, course: Course) -> str:
+    """The text of README.md with the links of every unit in its row."""
+    found = {unit[:2]: links(course, unit) for unit in course.units()}
+    return ROW.sub(lambda row: f"{row['link']} {found.get(row['number'], '')}".rstrip(), readme)
 
 
-def badge(url: str, unit: str) -> str:
-    """Markdown of the button that opens a released notebook in Colab."""
-    place = f"{url.removeprefix(GITHUB)}/blob/main/notebooks/{unit}/{unit}.ipynb"
+def links(course: Course, unit: str) -> str:
+    """Markdown of the button that opens a released notebook in Colab, and of the link to its page. "" without both."""
+    button, page = colab(course, unit), _url(course, "Homepage")
     image = "https://colab.research.google.com/assets/colab-badge.svg"
-    return f"[![Open in Colab]({image})](https://colab.research.google.com/github/{place})"
+    shown = [f"[![Open in Colab]({image})]({button})" * bool(button), f"[Read]({page}/{unit}/)" * bool(page)]
+    return " ".join(filter(None, shown))
+
+
+def colab(course: Course, unit: str) -> str:
+    """Where Colab opens a released notebook; "" where the repository is not GitHub's."""
+    owner, url = "https://colab.research.google.com/github/", repository_url(course)
+    place = f"{url.removeprefix(GITHUB)}/blob/main/notebooks/{unit}/{unit}.ipynb"
+    return owner + place if url.startswith(GITHUB) else ""

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from nbformat import NotebookNode
@@ -14,10 +15,11 @@ from nbformat.reader import NotJSONError
 from autograder import notebooks
 from autograder.course.exercises import solved
 from autograder.course.paths import Course
-from autograder.course.repository_url import GITHUB, badge, repository_url
+from autograder.course.repository_url import colab
 from autograder.errors import BAD_INPUT, CourseError
 from autograder.site import cells, markdown_html
 from autograder.site.cells import Page
+from autograder.site.front_film import front_film
 from autograder.whole_files import SHARED, write_whole
 
 HERE = Path(__file__).parent
@@ -40,7 +42,9 @@ def build(course: Course, units: list[str], folder: Path, pictures: bool, told: 
     _write(folder, "style.css", (HERE / "style.css").read_text(encoding="utf-8") + markdown_html.colours())
     _write(folder, "site.js", (HERE / "site.js").read_text(encoding="utf-8"))
     _write(folder, "search.js", f"const PLACES = {json.dumps(_places(pages), ensure_ascii=False)};\n")
-    shown = _templates().get_template
+    shutil.copytree(HERE / "font", folder / "font")
+    tested = _accessibility(course)
+    shown = _templates(mark=MARK, pages=pages, accessible=tested is not None).get_template
     about, names = _about(course), [(page.unit, page.title) for page in pages]
     for place, page in enumerate(pages):
         around = {
@@ -48,17 +52,14 @@ def build(course: Course, units: list[str], folder: Path, pictures: bool, told: 
             "after": names[place + 1] if place + 1 < len(names) else None,
         }
         text = shown("page.html").render(
-            page=page,
-            pages=pages,
-            home="../",
-            about=about.get(page.unit[:2]),
-            colab=_colab(course, page.unit),
-            mark=MARK,
-            **around,
+            page=page, home="../", about=about.get(page.unit[:2]), colab=colab(course, page.unit), **around
         )
         _write(folder, f"{page.unit}/index.html", text)
         shutil.copy(course.released(page.unit), folder / page.unit)
-    _write(folder, "index.html", shown("home.html").render(pages=pages, about=about, home="", mark=MARK, page=None))
+    if tested:
+        text = shown("page.html").render(page=tested, home="", about=None, colab="", before=None, after=None)
+        _write(folder, "accessibility.html", text)
+    _write(folder, "index.html", shown("home.html").render(page=None, home="", about=about, film=front_film()))
     return folder / "index.html"
 
 
@@ -116,15 +117,21 @@ def _about(course: Course) -> dict[str, dict[str, str]]:
     return {row[1]: {name: value.strip() for name, value in row.groupdict().items()} for row in ROW.finditer(text)}
 
 
-def _colab(course: Course, unit: str) -> str:
-    url = repository_url(course)
-    return badge(url, unit).rpartition("](")[2].removesuffix(")") if url.startswith(GITHUB) else ""
+def _accessibility(course: Course) -> Page | None:
+    """The page that says what was tested."""
+    path = course.root / "docs" / "accessibility.md"
+    if not path.is_file():
+        return None
+    body, headings = markdown_html.html(path.read_text(encoding="utf-8"))
+    return Page("", headings[0].title, f'<section class="text">{body}</section>')
 
 
-def _templates() -> Environment:
-    return Environment(
+def _templates(**all_pages: Any) -> Environment:
+    made = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    made.globals |= all_pages
+    return made
 
 
 def _write(folder: Path, name: str, text: str) -> None:

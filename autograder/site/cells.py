@@ -32,6 +32,12 @@ class Page:
     headings: list[Heading] = field(default_factory=list)
     found: list[tuple[Heading, str]] = field(default_factory=list)
 
+    @property
+    def picture(self) -> str:
+        """Its first picture, as the front page names it; "" where it has none."""
+        first = re.search(r'src="\.\./(pictures/[^"]+)"', self.body)
+        return first[1] if first else ""
+
 
 def draw(released: NotebookNode, solved: NotebookNode, folder: Path) -> None:
     """Gives the cells of a released notebook the outputs that they have with the model answers: a picture doesn't give

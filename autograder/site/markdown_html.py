@@ -11,10 +11,12 @@ from mdit_py_plugins.dollarmath import dollarmath_plugin
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
+from pygments.styles import get_style_by_name
+from pygments.token import STANDARD_TYPES
 
 ABOUT = re.compile(r"^(?P<title>.*?)  +(?P<about>[●○]{3}.*)$")
 SUBHEADING = re.compile(r"^(?P<number>\d+\.\d+) ")
-THEMES = {"": "default", '[data-theme="dark"] ': "github-dark"}
+THEMES = "default", "github-dark"
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,12 @@ def code(source: str) -> str:
 
 def colours() -> str:
     """The style sheet of `code`, light and dark."""
-    return "\n".join(HtmlFormatter(style=style).get_style_defs(f"{theme}.code") for theme, style in THEMES.items())
+    styles, rules = [get_style_by_name(name) for name in THEMES], []
+    for token, name in STANDARD_TYPES.items():
+        light, dark = (f"#{found}" if (found := style.style_for_token(token)["color"]) else "" for style in styles)
+        if name and (light or dark):
+            rules.append(f".code .{name} {{ color: light-dark({light or 'currentcolor'}, {dark or 'currentcolor'}) }}")
+    return "\n".join(rules) + "\n"
 
 
 def plain(page: str) -> str:

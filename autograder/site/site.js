@@ -1,10 +1,20 @@
-// Theme, contents on a narrow screen, search. Everything else works without.
+// Theme, contents on a narrow screen, keys for what is too wide, search. Everything else works without.
 const home = document.body.dataset.home, root = document.documentElement;
 const $ = (id) => document.getElementById(id);
 
 $("theme").onclick = () => { root.dataset.theme = localStorage.theme = root.dataset.theme === "dark" ? "light" : "dark"; };
 $("menu").onclick = () => $("menu").setAttribute("aria-expanded", document.body.classList.toggle("open"));
 addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((one) => (one.open = true)));
+
+function reachable() { // what is wider than its place can be scrolled by keys, a film's picture too
+  for (const one of document.querySelectorAll("math, table, .text, .made, .outputs, .code, [data-film] > div")) {
+    if (one.scrollWidth <= one.clientWidth || getComputedStyle(one).overflowX !== "auto") continue;
+    one.setAttribute("tabindex", 0);
+    if (one.closest("[data-film]")) one.onkeydown = (event) => event.stopPropagation();
+  }
+}
+reachable();
+addEventListener("resize", reachable);
 
 function hits(query) {
   const words = query.toLowerCase().split(/\s+/).filter(Boolean);

@@ -21,8 +21,9 @@
 # **If you are on Colab**, do this first: *File → Save a copy in Drive*. What you write is then kept when you close the
 # tab. The free runtime without a GPU is enough.
 #
-# **Now run the cell below.** Click into it and press Shift + Enter. On Colab it fetches the course's helpers, which
-# takes a minute. Then it says what it found. You have about half an hour, and 4 points to earn.
+# **Now run the cell below**, whose code is folded away: press Shift + Enter twice (the first time only steps down to
+# it), or on Colab its ▶. There it fetches the course's helpers, which takes a minute. Then it says what it found. You
+# have about half an hour, and 4 points to earn.
 
 # %% nbgrader={"grade": false, "grade_id": "setup", "locked": true, "schema_version": 3, "solution": false}
 import helpers

@@ -103,7 +103,7 @@ class Lab:
         page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells') }")
         page.wait_for_function(
             "() => [...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].every(e => "
-            "/\\d/.test(e.textContent))",
+            "/\\d|^$/.test(e.textContent))",  # a folded cell has no number
             timeout=1000 * timeout,
         )
 

@@ -6,6 +6,7 @@ from conftest import UNIT
 
 from autograder import notebooks
 from autograder.course import build
+from autograder.course.repository_url import FOLDED
 
 
 def _bytes(course):
@@ -43,7 +44,7 @@ def test_equal_cells_have_different_ids(course):
 
 
 def test_the_release_holds_no_solution_no_hidden_test_and_no_mark_scheme(course):
-    text = course.released(UNIT).read_text()
+    text = course.released(UNIT).read_text().replace("source_hidden", "")  # a folded cell
     for secret in ("BEGIN", "hidden", "amax", "One point for naming", "dot product, which needs"):
         assert secret not in text
     assert "raise NotImplementedError" in text and "*Your answer here.*" in text
@@ -52,7 +53,7 @@ def test_the_release_holds_no_solution_no_hidden_test_and_no_mark_scheme(course)
 def test_the_pair_has_the_whole_solution_and_no_trace_of_jupytext(course):
     content = json.loads(course.solved(UNIT).read_text())
     assert set(content["metadata"]) == {"kernelspec", "language_info"}
-    assert all(set(cell["metadata"]) <= {"nbgrader", "tags"} for cell in content["cells"])
+    assert all(set(cell["metadata"]) <= {"nbgrader", "tags", *FOLDED} for cell in content["cells"])
     assert "### BEGIN HIDDEN TESTS" in course.solved(UNIT).read_text()
 
 

@@ -16,8 +16,9 @@ URL = "https://github.com/someone/attention"
 UNIT = "02_small"
 
 
-def publish(course, url: str) -> None:
-    (course.root / "pyproject.toml").write_text(f'[project]\nname = "x"\n[project.urls]\nRepository = "{url}"\n')
+def publish(course, url: str, pages: str = "https://OWNER.github.io/attention-course") -> None:
+    urls = f'Repository = "{url}"\nHomepage = "{pages}"\n'
+    (course.root / "pyproject.toml").write_text(f'[project]\nname = "x"\n[project.urls]\n{urls}')
 
 
 def with_setup(course):
@@ -41,13 +42,33 @@ def test_badge_and_setup_cell_follow_the_setting(fresh_course, url):
         assert f"git+{URL}" in setup and setup.count("import helpers\n") == 1
 
 
+def test_the_setup_cell_is_folded_under_a_line_that_says_what_to_do(fresh_course):
+    build(with_setup(fresh_course), [UNIT])
+    setup = notebooks.by_id(notebooks.read(fresh_course.released(UNIT)))["setup"]
+    assert setup.source.startswith("# @title Run this cell first") and "import" not in setup.source.split("\n")[0]
+    assert setup.metadata.jupyter.source_hidden and setup.metadata.cellView == "form"
+
+
+def test_notebooks_and_readme_link_to_the_pages_while_they_have_an_address(fresh_course):
+    readme, row = fresh_course.root / "README.md", f"| [02](notebooks/{UNIT}/{UNIT}.ipynb){{}} | A small unit |\n"
+    readme.write_text(row.format(""))
+    publish(fresh_course, URL, "https://someone.github.io/attention/")
+    build(fresh_course, [UNIT])
+    read = f" [Read](https://someone.github.io/attention/{UNIT}/)"
+    assert notebooks.read(fresh_course.released(UNIT)).cells[0].source.split("\n")[2].endswith(f"){read}")
+    assert readme.read_text().endswith(f"){read} | A small unit |\n") and build(fresh_course, [UNIT]) == []
+    publish(fresh_course, "https://git.example.org/attention", "https://example.org")
+    build(fresh_course, [UNIT])
+    assert readme.read_text() == row.format(f" [Read](https://example.org/{UNIT}/)")
+
+
 def test_the_readmes_rows_have_badges_while_there_is_an_address(fresh_course):
     row = f"| [02](notebooks/{UNIT}/{UNIT}.ipynb){{}} | A small unit | 00 | 1 | 9 |\n"
     readme = fresh_course.root / "README.md"
     readme.write_text("# A course\n\n" + row.format(""))
     publish(fresh_course, URL)
     build(fresh_course, [UNIT])
-    assert readme.read_text().endswith(row.format(f" {repository_url.badge(URL, UNIT)}"))
+    assert readme.read_text().endswith(row.format(f" {repository_url.links(fresh_course, UNIT)}"))
     assert build(fresh_course, [UNIT]) == [] and sections.readme_row(UNIT).search(readme.read_text())[2] == "9"
     publish(fresh_course, "https://github.com/OWNER/attention-course")
     build(fresh_course, [UNIT])

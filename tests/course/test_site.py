@@ -3,6 +3,7 @@ knows every section. (In a browser: tests/browser/test_site.py.)"""
 
 import json
 import re
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -74,11 +75,11 @@ def test_no_answer_is_in_a_page(site, unit):
 
 def test_every_link_leads_somewhere_and_nothing_comes_from_the_web(site):
     pages = {path: Links(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
-    assert len(pages) == 1 + len(COURSE.units())
+    assert len(pages) == 2 + len(COURSE.units())
     for path, page in pages.items():
-        assert not [one for one in page.fetched if re.match(r"\w+:|//", one)], path
+        assert not [one for one in page.fetched if re.match(r"(?!data:)\w+:|//", one)], path
         for link in page.links | page.fetched:
-            if not re.match(r"(https?|mailto):", link):
+            if not re.match(r"(https?|mailto|data):", link):
                 target, _, name = link.partition("#")
                 there = (path.parent / target).resolve() if target else path
                 assert there.is_file(), (path, link)
@@ -103,6 +104,17 @@ def test_formulas_become_mathml_and_none_is_left(site):
             unit
         )  # what latex2mathml doesn't know it takes for letters
         assert "<math" in body and not re.search(r"\$[^$\n]{1,80}\$", text), unit
+
+
+def test_the_font_has_every_letter_of_every_formula(site):
+    """A letter that stands alone is drawn in italics, which are letters of their own. (A new one: font/OFL.txt.)"""
+    sheet = (site / "style.css").read_text(encoding="utf-8")
+    ranges = re.search(r"unicode-range: ([^;]*)", sheet)[1].replace("U+", "").split(", ")
+    has = {n for one in ranges for n in range(int(one.split("-")[0], 16), int(one.split("-")[-1], 16) + 1)}
+    for path in site.rglob("*.html"):
+        for formula in re.findall(r"<math.*?</math>", path.read_text(encoding="utf-8"), re.DOTALL):
+            letters = unescape(re.sub(r"<[^>]+>|\s", "", formula))
+            assert not [one for one in letters if ord(one) not in has], formula
 
 
 def test_pictures_are_drawn_with_the_model_answers_and_show_none(tmp_path):
