@@ -77,6 +77,7 @@ def _draw(runs: dict[str, list], written: int, units: str) -> None:
         axis.title.set_fontsize(10)
     axes[0].invert_yaxis()
     said = [
-        f"{name}: {found:,} positions, {words / spent:,.0f} words a second" for name, (found, spent) in runs.items()
+        f"{name}: {found:,} positions, {written / spent:,.0f} {units} per second"
+        for name, (found, spent) in runs.items()
     ]
     show(f"What both ways of writing cost. {'; '.join(said)}.")
