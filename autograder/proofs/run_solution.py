@@ -1,5 +1,5 @@
 """A solution notebook run from top to bottom in this process: its model answers must earn all points, its pictures must
-draw.
+draw, and have words.
 
 The cells share one namespace, as in a kernel. It is our own code that runs here; what students write never does."""
 
@@ -7,6 +7,7 @@ import ast
 import contextlib
 import io
 import linecache
+import re
 import symtable
 import traceback
 import types
@@ -19,6 +20,8 @@ from nbformat import NotebookNode
 
 from autograder import notebooks
 from autograder.course.sections import HEADING
+
+IMAGE = re.compile("<img [^>]*>")
 
 
 @dataclass
@@ -36,22 +39,21 @@ def run_solution(notebook: NotebookNode, only: str | None = None) -> SolutionRun
     """Run a solution notebook; or what one exercise needs of it: its section, and the cells that define what it
     uses."""
     played, module = SolutionRun(), types.ModuleType("__main__")
-    with _on_paper() as drawn:
+    with _on_paper() as shown:
         for number, cell in _chosen(notebook, only):
-            _run(cell, number, module.__dict__, played, drawn)
+            _run(cell, number, module.__dict__, played, shown)
     return played
 
 
-def _run(cell: NotebookNode, number: int, namespace: dict, played: SolutionRun, drawn: list[int]) -> None:
+def _run(cell: NotebookNode, number: int, namespace: dict, played: SolutionRun, shown: list[str]) -> None:
     """One cell. What it writes to stderr counts as a miss in a test cell: nbgrader gives 0 for it."""
     name = notebooks.exercise_id(cell) if notebooks.is_test(cell) else notebooks.grade_id(cell) or ""
     where = f"cell {notebooks.grade_id(cell) or f'number {number + 1}'}"
     said, complaints = io.StringIO(), io.StringIO()
-    drawn.clear()
+    shown.clear()
     try:
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(complaints):
             scores = _execute(cell.source, f"<{where}>", namespace)
-            _draw_all(drawn)
     except Exception as error:
         line = next(
             (
@@ -63,7 +65,10 @@ def _run(cell: NotebookNode, number: int, namespace: dict, played: SolutionRun, 
         )
         played.misses.append((name, f"{where} raises {type(error).__name__}{line}: {' '.join(str(error).split())}"))
         return
-    played.cells, played.pictures = played.cells + 1, played.pictures + len(drawn)
+    pictures = [image for html in shown for image in IMAGE.findall(html)]
+    played.cells, played.pictures = played.cells + 1, played.pictures + len(pictures)
+    if any('alt=""' in image or "alt=" not in image for image in pictures):
+        played.misses.append((name, f"{where} shows a picture without words for those who can't see it"))
     if notebooks.is_test(cell):
         _mark(cell, name, scores, complaints.getvalue(), played)
     played.misses += [(name, f"{where}: {line}") for line in said.getvalue().split("\n") if _waits(line)]
@@ -95,29 +100,27 @@ def _execute(source: str, filename: str, namespace: dict) -> list[Any]:
 
 
 @contextlib.contextmanager
-def _on_paper() -> Iterator[list[int]]:
-    """Pictures are drawn and shown nowhere; the list holds the numbers of those drawn since it was cleared."""
+def _on_paper() -> Iterator[list[str]]:
+    """What is shown is drawn, and goes nowhere; the list holds its HTML since it was cleared."""
+    import IPython.display
     import matplotlib.pyplot as plt
 
-    drawn, backend, shown = [], plt.get_backend(), plt.show
+    shown: list[str] = []
+
+    def display(value: Any, **_: Any) -> Any:
+        shown.append(value.get("text/html", "") if isinstance(value, dict) else getattr(value, "data", ""))
+        return types.SimpleNamespace(update=lambda *_, **__: None)
+
+    before, backend = (IPython.display.display, plt.get_backend), plt.get_backend()
     plt.switch_backend("Agg")
-    plt.show = lambda *args, **kwargs: _draw_all(drawn)
+    IPython.display.display, plt.get_backend = display, lambda: "inline"
     try:
         with plt.rc_context(), warnings.catch_warnings():
-            yield drawn
+            yield shown
     finally:
-        plt.show = shown
+        IPython.display.display, plt.get_backend = before
         plt.close("all")
         plt.switch_backend(backend)
-
-
-def _draw_all(drawn: list[int]) -> None:
-    import matplotlib.pyplot as plt
-
-    for number in plt.get_fignums():
-        plt.figure(number).canvas.draw()
-        drawn.append(number)
-    plt.close("all")
 
 
 def _waits(line: str) -> bool:
