@@ -1,5 +1,5 @@
-"""Every live figure of the course as pictures, to be looked at: three of its states, light and dark, on a desktop and on
-a telephone.
+"""Every live figure of the course as pictures, to be looked at: three states of each, light and dark, on a desktop and
+on a telephone.
 
     attn site site && python -m autograder.site.film_pictures site films
 

@@ -16,30 +16,44 @@ from .constant_factor import HUGE
 from .observe import observe
 
 TOLD = 2  # products, or arguments
+CASES = 3  # of which a product must be missing in each
 LINES = 50_000  # of Python that a call may run: what tries all paths takes ages for twice as many tokens
 GROWS = "With twice the `{}` your number {}, and the right one {}."
 MISSING = "The right number has a part that grows with `{}`, and yours has none."
 TOO_MANY = "Your number has a part that grows with `{}`, and the right one has none."
+POWERS = {4: ", as its square", 8: ", as its cube", 16: ", as its fourth power"}
 Number = Callable[..., float]
 """Of how many times an argument is taken, by its name; NaN where a call gives none."""
 
 
 def growth(check: Any, student: Callable, failed: list[CaseResult]) -> str:
     """Sentences about the first number that is off: the products of arguments that one of the two numbers has and the
-    other lacks, or the arguments with which it grows otherwise; "" where there is nothing to tell."""
-    trial = next((trial for trial in failed if not (trial.hidden or trial.seen.error)), None)
-    if trial is None or check.drive or check.quiz or not check.compare:
+    other lacks in all these cases, or the arguments with which it grows otherwise; "" where there is nothing to
+    tell."""
+    trials = [trial for trial in failed if not (trial.hidden or trial.seen.error)][:CASES]
+    if not trials or check.drive or check.quiz or not check.compare:
         return ""
+    place = _first_off(check, trials[0])
+    if place is None:
+        return ""
+    compared = [_compared(check, student, trial, place) for trial in trials]
+    first, *others = ([*_products(*one)] for one in compared)
+    products = [one for one in first if all(one in other for other in others)]
+    return " ".join(products[:TOLD] or islice(_otherwise(*compared[0]), TOLD))
+
+
+def _first_off(check: Any, trial: CaseResult) -> int | None:
+    """The place of the first number that is wrong."""
     mine, right = (_numbers(output, trial.expected) for output in (trial.seen.output, trial.expected))
-    if not right or len(mine) != len(right):
-        return ""
-    off = [i for i, pair in enumerate(zip(mine, right, strict=True)) if not check.agrees(*pair, trial.seen.args)]
-    if not off:
-        return ""
+    pairs = enumerate(zip(mine, right, strict=False)) if len(mine) == len(right) else ()
+    return next((place for place, pair in pairs if not check.agrees(*pair, trial.seen.args)), None)
+
+
+def _compared(check: Any, student: Callable, trial: CaseResult, place: int) -> tuple[Number, Number, list[str]]:
+    """The student's number and the right one, and the arguments that can be taken twice."""
     named = dict(zip(inspect.signature(check.reference).parameters, trial.seen.args, strict=False))
-    yours, wanted = (_number(answer, named, trial.expected, off[0]) for answer in (student, check.reference))
-    names = [name for name, arg in named.items() if is_number(arg) and arg]
-    return " ".join([*islice(_products(yours, wanted, names), TOLD)] or islice(_otherwise(yours, wanted, names), TOLD))
+    yours, wanted = (_number(answer, named, trial.expected, place) for answer in (student, check.reference))
+    return yours, wanted, [name for name, arg in named.items() if is_number(arg) and arg]
 
 
 def _numbers(output: Any, like: Any) -> list[float]:
@@ -102,4 +116,6 @@ def _otherwise(yours: Number, wanted: Number, names: Sequence[str]) -> Iterator[
 
 
 def _said(times: float) -> str:
-    return "stays as it is" if abs(times - 1) < 0.005 else f"becomes {times:.3g} times as large"
+    if abs(times - 1) < 0.005:
+        return "stays as it is"
+    return f"becomes {times:.3g} times as large" + POWERS.get(round(times, 3), "")

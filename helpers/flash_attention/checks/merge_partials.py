@@ -152,6 +152,7 @@ merge_partials = Check(
         larger_only=merged(lambda a, b: (a > b).to(a)),
         over_the_rows=over_the_rows,
         lse_added=merged(lse=torch.add),
+        lse_averaged=merged(lse=lambda a, b: (a + b) / 2),
         lse_larger=merged(lse=torch.maximum),
         lse_without_maximum=merged(lse=lambda a, b: torch.log(torch.exp(a) + torch.exp(b))),
         lse_mean=merged(lse=lambda a, b: torch.logaddexp(a, b) - math.log(2)),

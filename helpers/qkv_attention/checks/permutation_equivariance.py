@@ -104,6 +104,7 @@ permutation_equivariance = Check(
         __file__,
         wrong_side=Wrong(lambda layer, x, p: (layer(x @ p) - layer(x) @ p).abs().max(), raises="RuntimeError"),
         output_not_permuted=gap(kept=lambda layer, x, p: layer(x)),
+        against_the_input=gap(kept=lambda layer, x, p: p @ x),
         inverse_on_output=gap(kept=lambda layer, x, p: p.mT @ layer(x)),
         inverse_on_input=gap(moved=lambda layer, x, p: layer(p.mT @ x)),
         signed=gap(size=lambda gap: gap.sum()),
