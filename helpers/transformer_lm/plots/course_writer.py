@@ -8,10 +8,10 @@ from html import escape
 
 import torch
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
 from helpers.film import film, play
 from helpers.style import FAINT_WEIGHT, HALF_WEIGHT, OUTPUT, WEIGHT, as_text, waits_for
+from helpers.waiting import Waiting
 
 from .. import course_writer
 from ..ablations import own_model, rates
@@ -74,16 +74,16 @@ def train_on_english(train: Callable, model: Callable, rotate: Callable) -> None
     """Train the model anew with the student's loop, for `write_english`: three to four minutes of one core."""
     kept, characters = course_writer.untrained(), course_writer.alphabet()
     learner, steps = own_model(model, rotate, kept, torch.arange(40)[None]) or kept, course_writer.STEPS
-    with tqdm(total=steps, delay=1) as bar:
+    line = Waiting("training on English", steps)
 
-        def watch(step: int, loss: float) -> None:
-            bar.update()
-            if step + 1 in {steps // 16, steps // 4, steps}:
-                with torch.no_grad():
-                    text = course_writer.sample(learner, characters, "\nAttention", 80)
-                bar.write(f"step {step + 1}, {loss / math.log(2):.2f} bits per character: {' '.join(text.split())}")
+    def watch(step: int, loss: float) -> None:
+        line.step()
+        if step + 1 in {steps // 16, steps // 4, steps}:
+            with torch.no_grad():
+                text = course_writer.sample(learner, characters, "\nAttention", 80)
+            print(f"step {step + 1}, {loss / math.log(2):.2f} bits per character: {' '.join(text.split())}")
 
-        train(course_writer.batches(), rates(steps, peak=course_writer.PEAK), 0.1, 1.0, learner, watch)
+    train(course_writer.batches(), rates(steps, peak=course_writer.PEAK), 0.1, 1.0, learner, watch)
     kept.load_state_dict(learner.state_dict(), strict=False)
     _OWN.update(kept.state_dict())
 
