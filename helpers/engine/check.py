@@ -34,7 +34,17 @@ from .card_content import pictures, words
 from .case_result import CaseResult
 from .cases import Case
 from .check_group import CheckGroup
-from .compare import TOLERANCE, agree, as_tensor, difference, in_float64, is_number, not_the_answer, tolerance
+from .compare import (
+    RETURNS_NOTHING,
+    TOLERANCE,
+    agree,
+    as_tensor,
+    difference,
+    in_float64,
+    is_number,
+    not_the_answer,
+    tolerance,
+)
 from .diagnose import FORBIDDEN, LEAVES_INPUTS, diagnose
 from .misconceptions import Misconception, distinct
 from .observe import ASKED, Observation, StudentError, ask_ahead, observe, quiet
@@ -307,6 +317,8 @@ class Check:
             return f"stopped with an error. {seen.error}" if seen.error.kind else str(seen.error)
         if self.compare and (words := self.difference(seen, expected)):
             return words
+        if seen.output is None and self.properties and not self.compare:
+            return RETURNS_NOTHING
         broken = next((rule for rule in self.properties if not rule.of(seen)), None)
         if broken:
             return broken.words(seen, hidden)

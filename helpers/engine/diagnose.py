@@ -25,7 +25,7 @@ from .compare import Message
 from .constant_factor import constant_factor
 from .growth import growth
 from .half_done import half_done, is_dense
-from .in_the_source import in_the_source, never_read
+from .in_the_source import never_read, unfinished
 from .kernel_bounds import CERTAIN
 from .misconceptions import Misconception
 from .observe import Observation, StudentError, observe
@@ -110,7 +110,7 @@ def _by_output(
         return Diagnosis(same[0].name, message, _telling(trials, [place for _, place in apart if place is not None]))
     return (
         _by_half(check, trials, failed)
-        or _by_source(student, trials, failed)
+        or _by_source(check, student, trials, failed)
         or _by_mark(check, failed)
         or _by_guard(check, trials, failed)
         or _by_two(check, student, trials, failed)
@@ -131,9 +131,11 @@ def _by_half(check: Subject, trials: list[CaseResult], failed: list[CaseResult])
     return Diagnosis(None, f"{words} {_first_problem(trials, [])}") if words else None
 
 
-def _by_source(student: Callable, trials: list[CaseResult], failed: list[CaseResult]) -> Diagnosis | None:
+def _by_source(
+    check: Subject, student: Callable, trials: list[CaseResult], failed: list[CaseResult]
+) -> Diagnosis | None:
     """What must be unfinished, whatever its output looks like."""
-    words = "" if all(trial.seen.error for trial in failed) else in_the_source(student).unfinished
+    words = "" if all(trial.seen.error for trial in failed) else unfinished(student, check.reference)
     return Diagnosis(None, f"{words} {_first_problem(trials, [])}") if words else None
 
 

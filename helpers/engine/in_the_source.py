@@ -1,4 +1,4 @@
-"""What the source of an answer shows without being run: a loop that ends in its first round, a layer that is made and
+"""What the source of an answer shows without being run: a loop that ends in its first round, a part that is made and
 never used, an argument that is never read. It is said of what stands there, whatever else is wrong."""
 
 import ast
@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from typing import Any
 
 ENDS = "The `{}` in line {} stands inside the loop, without a condition: the loop ends in its first round."
-NEVER_USED = "`self.{}` is made in `__init__`, and never used."
+NEVER_USED = "`self.{}` is made, and never used."
 NEVER_READ = "`{}` is never read in your `{}`."
 BY_NAME = {"getattr", "vars", "locals", "eval", "exec", "children", "modules", "named_children", "named_modules"}
 """What may read others by their names."""
-PLAIN_BASES = {"Module", "object"}
+PLAIN_BASES, NUMBERS = {"Module", "object"}, {"int", "float", "len", "max", "min", "round", "sqrt"}
 
 
 @dataclass(frozen=True)
 class InTheSource:
-    """unfinished: a sentence, or ""; unread: (function, argument) of arguments that are never read."""
+    """unfinished: sentences; unread: (function, argument) of arguments that are never read."""
 
-    unfinished: str = ""
+    unfinished: tuple[str, ...] = ()
     unread: tuple[tuple[str, str], ...] = ()
 
 
@@ -29,8 +29,14 @@ def in_the_source(answer: Any) -> InTheSource:
     definition = _definition(answer)
     if definition is None or BY_NAME & set(map(_name, ast.walk(definition))):
         return InTheSource()
-    unfinished = next(_loops_that_end(definition), "") or next(_unused_layers(definition), "")
+    unfinished = (*_loops_that_end(definition), *_unused_attributes(definition))
     return InTheSource(unfinished, tuple(_unread(definition)))
+
+
+def unfinished(student: Any, reference: Callable) -> str:
+    """A sentence on what the student's answer begins and leaves, and the reference doesn't; ""."""
+    ours = set(in_the_source(reference).unfinished)
+    return next((sentence for sentence in in_the_source(student).unfinished if sentence not in ours), "")
 
 
 def never_read(student: Any, reference: Callable) -> str:
@@ -67,13 +73,13 @@ def _loops_that_end(definition: ast.AST) -> Iterator[str]:
             yield ENDS.format("return" if isinstance(ends, ast.Return) else "break", ends.lineno)
 
 
-def _unused_layers(definition: ast.AST) -> Iterator[str]:
-    """Layers and parameters, that is what a call of a capitalized name gives; other attributes may be notes."""
+def _unused_attributes(definition: ast.AST) -> Iterator[str]:
+    """Layers, parameters, tensors: what a call gives; other attributes, and numbers, may be notes."""
     if not isinstance(definition, ast.ClassDef) or not {_name(base) for base in definition.bases} <= PLAIN_BASES:
         return
     read = {node.attr for node in ast.walk(definition) if isinstance(node, ast.Attribute) and _is_read(node)}
     for node in ast.walk(definition):
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _name(node.value.func)[:1].isupper():
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _name(node.value.func) not in NUMBERS:
             for target in node.targets:
                 if isinstance(target, ast.Attribute) and target.attr not in read:
                     yield NEVER_USED.format(target.attr)

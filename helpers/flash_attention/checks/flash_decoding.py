@@ -1,7 +1,7 @@
 """One query, its keys in parts. That there are parts, and that none waits for another, is counted."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -85,6 +85,23 @@ def _some_zero_keys(m: int, d: int) -> RandomArg:
 def keys_at_the_end_lost(q, k, v, splits) -> Tensor:
     kept = max(k.shape[-2] // splits, 1) * splits
     return decoding()(q, k[..., :kept, :], v[..., :kept, :], splits)
+
+
+def equal_parts(x: Tensor, splits: int) -> Sequence[Tensor]:
+    """What is left over is dropped."""
+    splits = min(splits, x.shape[-2])
+    size = x.shape[-2] // splits
+    return x[..., : size * splits, :].split(size, -2)
+
+
+def mean_of_parts(divide: Callable) -> Callable:
+    """The plain mean of what each part's own softmax gives."""
+
+    def decode(q, k, v, splits) -> Tensor:
+        parts = zip(divide(k, splits), divide(v, splits))
+        return torch.stack([dense(q, keys, values, False)[0] for keys, values in parts]).mean(0)
+
+    return decode
 
 
 def merged_over(axis: int) -> Callable:
@@ -198,7 +215,10 @@ flash_decoding = Check(
         merged_in_a_loop=Wrong(merged_part_after_part, cost=_merged_in_a_loop),
         part_after_part=Wrong(part_after_part, cost=_one_after_the_other),
         never_split=Wrong(lambda q, k, v, splits: dense(q, k, v, False)[0], cost=_never_in_parts),
-        averaged=decoding(shares=lambda lse, largest, keys: torch.ones_like(lse) / lse.shape[-1]),
+        averaged=Wrong(
+            decoding(shares=lambda lse, largest, keys: torch.ones_like(lse) / lse.shape[-1]),
+            variants=(mean_of_parts(lambda x, splits: x.chunk(splits, -2)), mean_of_parts(equal_parts)),
+        ),
         by_number_of_keys=decoding(shares=lambda lse, largest, keys: in_proportion(keys)),
         added=decoding(shares=lambda lse, largest, keys: torch.ones_like(lse)),
         by_logsumexps=decoding(shares=lambda lse, largest, keys: in_proportion(finite(lse))),

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from helpers.engine.cases import random_case
@@ -81,8 +82,12 @@ def _finite_scores(output, n, d) -> bool:
 
 
 def _crowded(seen) -> bool:
-    """Some query scores high with a wrong key: more than a fifth of what it scores with its own."""
-    scores = seen.output[0].double() @ seen.output[1].double().mT
+    """Keys not at right angles: some query scores more than a fifth of what it scores with its own with a wrong one."""
+    queries, keys = (part.double() for part in seen.output[:2])
+    alike = F.normalize(keys, dim=-1) @ F.normalize(keys, dim=-1).mT
+    if alike.fill_diagonal_(0).abs().max() < 0.1:
+        return False
+    scores = queries @ keys.mT
     own = scores.diagonal()
     return bool((scores - 0.2 * own[:, None]).fill_diagonal_(-1).max() > 0)
 
@@ -131,6 +136,9 @@ select_one_value = Check(
             recognise=lambda seen: (
                 seen.args[0] != seen.args[1] and all(len(part) == seen.args[1] for part in seen.output)
             ),
+        ),
+        equal_queries=_slip(
+            lambda seen: bool((seen.output[0] == seen.output[0][0]).all()), queries=lambda n, d: torch.ones(n, d)
         ),
         equal_keys=_slip(_equal_keys, keys=lambda n, d: torch.ones(n, d)),
         keys_in_line=_slip(_in_line, keys=lambda n, d: torch.arange(1.0, n + 1)[:, None] * torch.ones(n, d)),
