@@ -199,7 +199,6 @@ assert local_flops(3600, 32, 8) < linear_flops(3600, 32)
             "$2^2 = 4$, the score ${:.1f}$",
             ((7 / 6) ** 2, -1.4 / (7 / 6) ** 2, -2.0 / 2**2),
         ),
-        ("06", "a difference of 7 in the logarithm is a factor of {:,}", (int(round(math.exp(7), -3)),)),
         (
             "06",
             "the decoder alone costs {:.1f} times as much",

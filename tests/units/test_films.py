@@ -72,7 +72,8 @@ def test_films_are_small_crisp_and_legible_and_every_frame_has_a_sentence(make):
 
 def test_a_loop_takes_a_tick_for_every_score_and_a_product_one():
     html = score_table._film(3, 4)
-    assert html.count("12 scores in 1 tick\\u003c") == 12 and "12 scores, 12 ticks against 1." in html
+    assert html.count("12 scores in 1 tick") == 1, "twelve frames share it"
+    assert "12 scores, 12 ticks against 1." in html
 
 
 def test_a_constant_changes_the_scores_and_no_share():
