@@ -118,4 +118,5 @@ def _otherwise(yours: Number, wanted: Number, names: Sequence[str]) -> Iterator[
 def _said(times: float) -> str:
     if abs(times - 1) < 0.005:
         return "stays as it is"
-    return f"becomes {times:.3g} times as large" + POWERS.get(round(times, 3), "")
+    power = next((words for found, words in POWERS.items() if abs(times - found) < 0.001), "")
+    return f"becomes {times:.3g} times as large{power}"
