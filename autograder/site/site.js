@@ -14,6 +14,7 @@ function reachable() { // what is wider than its place can be scrolled by keys, 
   }
 }
 reachable();
+document.fonts.ready.then(reachable); // formulas are wider in their own font
 addEventListener("resize", reachable);
 
 function hits(query) {
