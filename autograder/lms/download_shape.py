@@ -121,7 +121,8 @@ def _wraps(here: _Level, inside: _Level, people: People, asked: str) -> bool:
 
 
 def _lms(level: _Level) -> str:
-    """Every entry must be as one LMS names them: a part of them may be somebody's joke."""
+    """Every entry must be as one LMS names them: a part of them may be somebody's joke. Of folders a smaller part than
+    half is taken for one: no LMS names the others so."""
     if level.metadata:
         if level.files or not all(SUBMISSION.fullmatch(name) for name in level.folders):
             raise _ask(f"beside {METADATA} there are others than Gradescope's folders")
@@ -136,6 +137,8 @@ def _lms(level: _Level) -> str:
             raise _ask(
                 "only names that students may choose say whose its files are: --lms files takes them as they are"
             )
+        return FOLDERS
+    if not level.files and 2 * sum(map(bool, each)) < len(each):
         return FOLDERS
     kinds = " or ".join(sorted(set.union(*each)))
     raise _ask(f"some of its names are like those of {kinds}, others are not")

@@ -78,6 +78,15 @@ def test_however_many_files_one_student_has_the_folders_are_the_instructors(cour
     assert _there(course) == {who: notebook(course, who) for who in ("ada", "bob", "eve")} and not plan.problems
 
 
+def test_one_folder_called_like_an_lmss_makes_no_download_of_that_lms(course, tmp_path):
+    """OLAT writes a display name into the folder's, and this one ends in numbers, as Canvas's files."""
+    folders = {"ada": "Ada_Lovelace_ada", "bob": "Bob_Smith_bob", "eve": "Eve_Adams_100_9900_eve"}
+    _collect(course, tmp_path, {f"{name}/x.ipynb": notebook(course, who) for who, name in folders.items()}, NUMBERS)
+    assert {who: _there(course)[who] for who in ("ada", "bob")} == {
+        who: notebook(course, who) for who in ("ada", "bob")
+    }
+
+
 def test_a_root_that_is_partly_an_lmss_is_asked_about(course, tmp_path, attn):
     files = {
         f"{name}{who}_{n}_9{n}_x.ipynb": notebook(course, who)
