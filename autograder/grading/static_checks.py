@@ -55,7 +55,10 @@ class Rules:
 
 def find_forbidden(notebook: NotebookNode, unit: str, rules: Rules) -> list[Finding]:
     """What stands in the answers of a notebook that may not stand there, exercise by exercise."""
-    known = _definitions(notebook)
+    return _findings(notebook, unit, rules, _definitions(notebook))
+
+
+def _findings(notebook: NotebookNode, unit: str, rules: Rules, known: dict) -> list[Finding]:
     bases = _bases(known)
     packages = tuple(out_of_reach(unit))
     touched = list(_touches_the_grader(notebook))
@@ -74,7 +77,8 @@ def find_forbidden(notebook: NotebookNode, unit: str, rules: Rules) -> list[Find
 
 def found_by_exercise(notebook: NotebookNode, unit: str, rules: Rules) -> dict[str, dict[str, dict[str, Any]]]:
     """What was found, as the judge takes it: by exercise and function."""
-    findings, known = find_forbidden(notebook, unit, rules), _definitions(notebook)
+    known = _definitions(notebook)
+    findings = _findings(notebook, unit, rules, known)
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for cell in notebooks.tests(notebook):
         exercise = notebooks.exercise_id(cell)

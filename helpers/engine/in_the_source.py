@@ -6,6 +6,7 @@ import inspect
 import linecache
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 ENDS = "The `{}` in line {} stands inside the loop, without a condition: the loop ends in its first round."
@@ -26,11 +27,17 @@ class InTheSource:
 
 def in_the_source(answer: Any) -> InTheSource:
     """Of a function or class."""
-    definition = _definition(answer)
+    return _looked_through(_source(answer), getattr(answer, "__name__", ""))
+
+
+@lru_cache(maxsize=16)
+def _looked_through(source: str, name: str) -> InTheSource:
+    """Of what has this name in the source of a file or cell. A diagnosis asks several times."""
+    definition = _definition(source, name)
     if definition is None or BY_NAME & set(map(_name, ast.walk(definition))):
         return InTheSource()
-    unfinished = (*_loops_that_end(definition), *_unused_attributes(definition))
-    return InTheSource(unfinished, tuple(_unread(definition)))
+    sentences = (*_loops_that_end(definition), *_unused_attributes(definition))
+    return InTheSource(sentences, tuple(_unread(definition)))
 
 
 def unfinished(student: Any, reference: Callable) -> str:
@@ -45,18 +52,19 @@ def never_read(student: Any, reference: Callable) -> str:
     return next((NEVER_READ.format(*reversed(one)) for one in in_the_source(student).unread if one not in ours), "")
 
 
-def _definition(answer: Any) -> ast.AST | None:
-    """From the file or cell that defines it; None where that can't be had."""
+def _definition(source: str, name: str) -> ast.AST | None:
+    """None where it isn't there, or the source can't be read."""
     try:
-        tree = ast.parse(_source(answer))
-        named = [node for node in tree.body if getattr(node, "name", "") == answer.__name__]
-    except (AttributeError, SyntaxError, ValueError, RecursionError):
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
         return None
+    named = [node for node in tree.body if getattr(node, "name", "") == name]
     return named[-1] if named else None
 
 
 def _source(answer: Any) -> str:
-    """A stand-in for something in another process knows it."""
+    """Of the file or cell that defines it; a stand-in for something in another process knows it. "" where it can't be
+    had."""
     if hasattr(answer, "__source__"):
         return answer.__source__
     answer = inspect.unwrap(answer)
