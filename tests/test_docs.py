@@ -6,6 +6,7 @@ import pytest
 from conftest import ROOT
 from PIL import Image
 
+from autograder.site import readme_pictures
 from helpers.flash_attention.plots.tile_walk import Walk, halfway
 
 PAGES = [
@@ -46,6 +47,5 @@ def test_the_frame_in_the_readme_is_one_of_the_film():
 
 def test_the_card_in_the_readme_is_the_one_that_the_check_gives():
     """Otherwise: `python -m autograder.site.readme_pictures`, and look at README.md."""
-    readme_pictures = pytest.importorskip("autograder.site.readme_pictures", reason="Playwright is not installed")
     kept = Image.open(ROOT / "docs" / "card.png").info[readme_pictures.SHOWS]
     assert kept == readme_pictures.digest(readme_pictures.card())

@@ -11,35 +11,28 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import sync_playwright
-
-from autograder.site.browser import CHROMIUM
+from autograder.site.browser import chromium
 
 THEMES, WIDTHS = ("light", "dark"), (1280, 390)
-STATES = ("Home", "ArrowLeft", "End")  # keys: the first frame, the one before that where it opened, the last
+KEYS = ("ArrowLeft", "Home", "End")
+"""To the frame before that with which a film opens, to the first, to the last."""
 
 
 def photograph(site: Path, into: Path) -> Iterator[str]:
-    """A line for each film: its page and its characters."""
+    """A line for each film: its page, its place there and its characters."""
     into.mkdir(parents=True, exist_ok=True)
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        for path, (theme, width) in product(sorted(site.glob("*.html")), product(THEMES, WIDTHS)):
+    with chromium() as browser:
+        for path, theme, width in product(sorted(site.rglob("index.html")), THEMES, WIDTHS):
             page = browser.new_page(viewport={"width": width, "height": 1000}, color_scheme=theme)
             page.goto(path.resolve().as_uri())
-            films = page.locator("[data-film]").all()
-            for number, film in enumerate(films, start=1):
-                _three_states(film, into, f"{path.stem}-{number}-{{}}-{theme}-{width}.png")
-            if (theme, width) == (THEMES[0], WIDTHS[0]):
-                yield from (f"{path.stem}-{number}: {_size(film):,}" for number, film in enumerate(films, start=1))
+            for place, film in enumerate(page.locator("[data-film]").all(), start=1):
+                name = f"{path.parent.name}-{place}"
+                if (theme, width) == (THEMES[0], WIDTHS[0]):
+                    yield f"{name}: {_size(film):,}"
+                for key in KEYS:
+                    film.press(key)
+                    film.screenshot(path=into / f"{name}-{key.lower()}-{theme}-{width}.png")
             page.close()
-        browser.close()
-
-
-def _three_states(film: Any, into: Path, name: str) -> None:
-    for key in (STATES[1], STATES[0], STATES[2]):
-        film.press(key)
-        film.screenshot(path=into / name.format(key.lower()))
 
 
 def _size(film: Any) -> int:

@@ -12,10 +12,9 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
-from playwright.sync_api import sync_playwright
 
 from autograder.course.paths import find_course
-from autograder.site.browser import CHROMIUM
+from autograder.site.browser import chromium
 from autograder.site.cells import PICTURE
 from helpers import check
 
@@ -60,12 +59,10 @@ def _sign(path: Path, words: str) -> None:
 
 
 def _photograph(page: str, path: Path) -> None:
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with chromium() as browser:
         opened = browser.new_page(device_scale_factor=2)
         opened.set_content(page)
         opened.locator("#shot").screenshot(path=path)
-        browser.close()
 
 
 if __name__ == "__main__":

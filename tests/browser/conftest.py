@@ -3,7 +3,7 @@ an event loop runs in this process, and tests of other files start their own."""
 
 import pytest
 
-from autograder.site.browser import CHROMIUM
+from autograder.site.browser import CHROMIUM, chromium
 
 from .lab import Lab
 
@@ -13,11 +13,11 @@ TALL = {"width": 1200, "height": 3000}  # nothing to scroll to
 @pytest.fixture(scope="module")
 def browser():
     """The system's Chromium, driven by Playwright."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
     if CHROMIUM is None:
         pytest.skip("no Chromium on the PATH")
-    with playwright.sync_playwright() as driver:
-        yield driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+    with chromium() as running:
+        yield running
 
 
 @pytest.fixture
