@@ -6,7 +6,7 @@ import torch
 
 from helpers.board import Board
 from helpers.film import film, play
-from helpers.style import FAINT_KEY, KEY, MASKED, VALUE, ink, waits_for
+from helpers.style import FAINT_KEY, KEY, MASKED, VALUE, waits_for
 
 from .overwriting import recall
 
@@ -15,7 +15,7 @@ __all__ = ["recall_film"]
 WRITTEN = (("A", 2), ("B", 5), ("C", 3), ("D", 4), ("A", 6), ("C", 1), ("A", 7))
 NAMES = "ABCD"
 LEFT, COLUMN, ROW = 2.6, 2.5, 1.1  # of the table, in cells
-PAIR = COLUMN * len(NAMES) / len(WRITTEN)
+PAIR, BETWEEN, HIGH = COLUMN * len(NAMES) / len(WRITTEN), 0.08, 1.0
 SIZE = 9.4  # of the letters, in points
 
 
@@ -56,7 +56,8 @@ def _writes(board: Board, count: int) -> None:
     board.text(LEFT - 0.2, 0.7, "written", ha="right", size=SIZE)
     for place, (name, value) in enumerate(WRITTEN, start=1):
         ground = KEY if place == count else FAINT_KEY if place < count else MASKED
-        _cell(board, LEFT + (place - 1) * PAIR, 0.2, PAIR, f"{name} = {value}", ground)
+        left = LEFT + (place - 1) * PAIR
+        board.box(left, 0.2, PAIR - BETWEEN, HIGH, ground, f"{name} = {value}", size=SIZE)
 
 
 def _table(board: Board, found: dict[str, list[float]], newest: dict[str, int]) -> None:
@@ -66,20 +67,15 @@ def _table(board: Board, found: dict[str, list[float]], newest: dict[str, int]) 
         board.text(left + COLUMN / 2, 2, name, size=SIZE, bold=True)
         if name not in newest:
             continue
-        _cell(board, left, 2.5, COLUMN, f"{newest[name]}", FAINT_KEY)
+        board.box(left, 2.5, COLUMN - BETWEEN, HIGH, FAINT_KEY, f"{newest[name]}", size=SIZE)
         for row, values in enumerate(found.values()):
             right = _right(values[column], newest[name])
             said = f"{values[column]:.3g} {'✓' if right else '✗'}"
-            _cell(board, left, 4 + row * ROW, COLUMN, said, VALUE if right else MASKED)
+            ground = VALUE if right else MASKED
+            board.box(left, 4 + row * ROW, COLUMN - BETWEEN, HIGH, ground, said, size=SIZE)
     board.text(LEFT - 0.2, 3, "newest value", ha="right", size=SIZE)
     for row, memory in enumerate(found):
         board.text(LEFT - 0.2, 4.5 + row * ROW, memory, ha="right", size=SIZE)
-
-
-def _cell(board: Board, left: float, top: float, width: float, words: str, ground: str) -> None:
-    right, bottom = left + width - 0.08, top + ROW - 0.1
-    board.area([(left, top), (right, top), (right, bottom), (left, bottom)], ground)
-    board.text((left + right) / 2, (top + bottom) / 2, words, size=SIZE, colour=ink(ground))
 
 
 def _right(value: float, newest: int) -> bool:

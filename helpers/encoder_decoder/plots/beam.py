@@ -7,7 +7,7 @@ from itertools import count
 import torch
 from torch import Tensor
 
-from helpers.board import Board
+from helpers.board import Board, faint
 from helpers.film import film, play
 from helpers.style import EDGE, FAINT_QUERY, OUTPUT, QUERY, VALUE, waits_for
 
@@ -196,7 +196,7 @@ class Tree:
     def _ground(self, board: Board, depth: int) -> None:
         k, bottom = self.search.k, TOP + DOWN * depth + 1
         right = self.left + k * ACROSS
-        board.area([(self.left, 0), (right, 0), (right, bottom), (self.left, bottom)], FAINT_QUERY, 0.35)
+        board.box(self.left, 0, right - self.left, bottom, faint(FAINT_QUERY, 0.35))
         board.text((self.left + right) / 2, 0.6, f"k = {k}", size=11)
         if self.right > right:
             board.text((right + self.right) / 2, 0.6, "dropped", size=11)

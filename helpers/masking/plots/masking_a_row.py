@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from helpers.board import number
-from helpers.film import film, play
-from helpers.qkv_attention.plots.bar_rows import SCORE, SHARE, Row, bar_board, draw_rows
+from helpers.film import play
+from helpers.qkv_attention.plots.bar_rows import SCORE, SHARE, Row, bars_film
 from helpers.style import OUTPUT, QUERY, WEIGHT
 
 __all__ = ["masking_a_row"]
@@ -22,20 +22,18 @@ def masking_a_row(scores: Sequence[float], allowed: Sequence[bool]) -> None:
 
 
 def _film(scores: Tensor, allowed: Tensor) -> str:
-    names, board = [f"k{place}" for place in range(1, len(scores) + 1)], bar_board(4)
-
-    def frame(now: tuple[int, int]) -> str:
-        shown, more = now
-        rows = _rows(scores + more * ~allowed, allowed)
-        draw_rows(board, rows[:shown], names, (~allowed).tolist())
-        return _said(shown, more, allowed, rows)
-
     described = (
         f"{len(scores)} scores as bars, {int((~allowed).sum())} of them hidden, step by step: hidden ones become −∞, "
         "their exponentials 0, and the others share 1. Then the hidden scores grow, and the weights stay."
     )
-    frames = [*((shown, 0) for shown in (1, 2, 3, 4)), *((4, more) for more in MORE)]
-    return film(board, frame, frames, described, milliseconds=1800, still=3)
+    return bars_film(
+        lambda more: _rows(scores + more * ~allowed, allowed),
+        MORE,
+        lambda shown, more, rows: _said(shown, more, allowed, rows),
+        described,
+        [f"k{place}" for place in range(1, len(scores) + 1)],
+        (~allowed).tolist(),
+    )
 
 
 def _rows(scores: Tensor, allowed: Tensor) -> list[Row]:

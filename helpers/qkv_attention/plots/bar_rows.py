@@ -1,12 +1,13 @@
-"""Rows of bars side by side: the same numbers after each step, on one floor."""
+"""A film of bars: the same numbers after each step, side by side on one floor; then something changes in the first."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
 
 from helpers.board import CELL, Board, number
+from helpers.film import film
 from helpers.style import EDGE, OUTPUT
 
 WIDTH, GAP, MARGIN = 4.0, 0.8, 0.3  # of a row, between two, and beside all, in cells
@@ -24,13 +25,33 @@ class Row:
     colour: str
 
 
-def bar_board(rows: int) -> Board:
-    """An empty board with room for some rows."""
-    return Board(rows * WIDTH + (rows - 1) * GAP + 2 * MARGIN, FLOOR + DEEP + 1.3)
+def bars_film(
+    rows_of: Callable[[int], list[Row]],
+    changes: Sequence[int],
+    said: Callable[[int, int, list[Row]], str],
+    described: str,
+    names: Sequence[str],
+    hidden: Sequence[bool] = (),
+) -> str:
+    """The HTML of a film: rows come one after the other, without a change (0), and then all of them stand there after
+    each of `changes`.
+
+    said: of a frame, (rows shown, change, all rows) → what is to be seen. names, hidden: of the bars; hidden ones are
+    gray."""
+    count = len(rows_of(0))
+    board = Board(count * WIDTH + (count - 1) * GAP + 2 * MARGIN, FLOOR + DEEP + 1.3)
+
+    def frame(now: tuple[int, int]) -> str:
+        shown, change = now
+        rows = rows_of(change)
+        _draw(board, rows[:shown], names, hidden)
+        return said(shown, change, rows)
+
+    frames = [*((shown, 0) for shown in range(1, count + 1)), *((count, change) for change in changes)]
+    return film(board, frame, frames, described, milliseconds=1800, still=count - 1)
 
 
-def draw_rows(board: Board, rows: Sequence[Row], names: Sequence[str], hidden: Sequence[bool] = ()) -> None:
-    """Draw rows on an empty board, with the names of the bars below; hidden ones are gray."""
+def _draw(board: Board, rows: Sequence[Row], names: Sequence[str], hidden: Sequence[bool]) -> None:
     board.wipe()
     for index, row in enumerate(rows):
         left = MARGIN + index * (WIDTH + GAP)
@@ -48,8 +69,7 @@ def _bar(board: Board, middle: float, half: float, value: float, unit: float, co
     """A bar with its number at its end; −∞ is an arrow that goes on."""
     end = FLOOR - unit * value if math.isfinite(value) else FLOOR + DEEP - 0.4
     if math.isfinite(value):
-        low, high = middle - half, middle + half
-        board.area([(low, FLOOR), (high, FLOOR), (high, end), (low, end)], colour)
+        board.box(middle - half, min(end, FLOOR), 2 * half, abs(FLOOR - end), colour)
     else:
         board.arrow((middle, FLOOR), (middle, end), colour)
     board.text(middle, end + (-9 if value >= 0 else 9) / CELL[1], number(value), colour="black")

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from helpers.board import number
-from helpers.film import film, play
+from helpers.film import play
 from helpers.style import OUTPUT, QUERY, WEIGHT
 
-from .bar_rows import SCORE, SHARE, Row, bar_board, draw_rows
+from .bar_rows import SCORE, SHARE, Row, bars_film
 
 __all__ = ["softmax_steps"]
 
@@ -23,20 +23,12 @@ def softmax_steps(scores: Sequence[float]) -> None:
 
 
 def _film(scores: Tensor) -> str:
-    names, board = [f"x{place}" for place in range(1, len(scores) + 1)], bar_board(4)
-
-    def frame(now: tuple[int, int]) -> str:
-        shown, constant = now
-        rows = _rows(scores, constant)
-        draw_rows(board, rows[:shown], names)
-        return _said(shown, constant, rows)
-
     described = (
         f"{len(scores)} scores as bars, step by step: the largest is taken off, exponentials, shares of 1. Then a "
         "constant is added to all scores, and the shares stay."
     )
-    frames = [*((shown, 0) for shown in (1, 2, 3, 4)), *((4, constant) for constant in CONSTANTS)]
-    return film(board, frame, frames, described, milliseconds=1800, still=3)
+    names = [f"x{place}" for place in range(1, len(scores) + 1)]
+    return bars_film(lambda constant: _rows(scores, constant), CONSTANTS, _said, described, names)
 
 
 def _rows(scores: Tensor, constant: int) -> list[Row]:
